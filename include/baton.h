@@ -806,9 +806,9 @@ BATON_API int baton_cancel(baton_t *b, baton_id_t id);
  *
  * In time means: within BATON_QUIET_MS after the call's deadline, or after the loss of the peer that it failed with.
  * The deadline of a want is its timeout_ms after the call. The deadline of an offer is its time to live after its last
- * baton_offer, baton_append or baton_ready, or the deadline of the last want that it granted, if that is later.
- * A cancelled call keeps its deadline. Where MPI holds the reactor, a watchdog thread keeps the promise; with
- * BATON_PROGRESS_CALLER the time runs from when MPI returns to the caller.
+ * baton_offer, baton_append or baton_ready, or the deadline of the last want that it granted, if that is later. A
+ * cancelled call keeps its deadline. Where MPI holds the reactor, or the thread that should do its work gets no core, a
+ * watchdog thread keeps the promise; with BATON_PROGRESS_CALLER the time runs from when MPI returns to the caller.
  *
  *   the call is     the engine                                             next
  *   open            leaves the blocks alone                                GIVEN_UP or the terminal event
@@ -997,8 +997,8 @@ typedef struct baton_stats {
 } baton_stats_t;
 
 /**
- * Copies the statistics. They have all events that were polled before; a turn of the reactor that lasts longer than a
- * millisecond, since MPI holds it, is not waited for. Any thread. Errors: EINVAL.
+ * Copies the statistics. They have all events that were polled before. Nobody is waited for: numbers that change
+ * meanwhile may be of different moments. Any thread. Errors: EINVAL.
  */
 BATON_API int baton_stats_sized(baton_t *b, void *out, size_t size);
 

@@ -61,7 +61,7 @@ int task_rank(uint64_t now_ns)
 
 uint64_t task_ran_ns(uint32_t id)
 {
-    /* As pthread_getcpuclockid makes it. Ids of these clocks are the kernel's interface: include/linux/posix-timers.h. */
+    /* As pthread_getcpuclockid makes it: the kernel's include/linux/posix-timers.h has what these ids mean. */
     const clockid_t clock = (clockid_t)(~id << 3 | 6u);
     struct timespec ran;
     const int saved = errno;

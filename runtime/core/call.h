@@ -11,8 +11,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/intake.h"
 #include "core/outcome.h"
 #include "plan/plan.h"
 
@@ -49,13 +51,15 @@ struct call_append {
 };
 
 struct call {
+    struct intake_item item; /* on its way to whoever makes turns */
     enum call_kind kind;
-    baton_id_t id;             /* of an offer or want its own; of a word the call's that it is about */
-    uint64_t submitted_ns;     /* when the call was made */
-    _Atomic uint64_t due_ns;   /* when its time is over; the core moves it on. Read by any thread */
-    char key[BATON_KEY_MAX];   /* what offer and want meet by */
-    uint32_t attempt;          /* beside the key */
-    char alias[BATON_KEY_MAX]; /* what the caller calls it, where that differs; else empty */
+    baton_id_t id;                  /* of an offer or want its own; of a word the call's that it is about */
+    uint64_t submitted_ns;          /* when the call was made */
+    uint64_t due_ns;                /* when its time is over; the core moves it on */
+    _Atomic uint64_t *shown_due_ns; /* the same for other threads (front/calls.h); NULL: none reads it */
+    char key[BATON_KEY_MAX];        /* what offer and want meet by */
+    uint32_t attempt;               /* beside the key */
+    char alias[BATON_KEY_MAX];      /* what the caller calls it, where that differs; else empty */
     void *user;
     union {
         struct call_offer offer;
@@ -71,6 +75,11 @@ struct call {
     uint32_t blocks[];
 };
 
+static inline struct call *call_of_item(struct intake_item *item)
+{
+    return (struct call *)((unsigned char *)item - offsetof(struct call, item));
+}
+
 /** An offer or a want: it ends in an event. */
 static inline bool call_ends(const struct call *call)
 {
@@ -82,6 +91,13 @@ static inline uint64_t call_due_ns(const struct call *call)
 {
     uint32_t ms = call->kind == CALL_OFFER ? call->offer.ttl_ms : call->want.timeout_ms;
     return call->submitted_ns + ms * UINT64_C(1000000);
+}
+
+static inline void call_set_due(struct call *call, uint64_t due_ns)
+{
+    call->due_ns = due_ns;
+    if (call->shown_due_ns != NULL)
+        atomic_store_explicit(call->shown_due_ns, due_ns, memory_order_relaxed);
 }
 
 /** What its caller calls it. */

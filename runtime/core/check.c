@@ -226,7 +226,7 @@ int check_on_sums(struct core *core, struct check *c, const struct wire_message 
         return sums->error;
     }
     if (sums->first >= c->num_parts || sums->hashes.num > c->num_parts - sums->first) {
-        core->stats.messages_bad++;
+        count_add(&core->stats.messages_bad, 1);
         return CHECK_OPEN;
     }
     for (uint32_t i = 0; i < sums->hashes.num; i++) {

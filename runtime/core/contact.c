@@ -40,7 +40,7 @@ static uint64_t contact_backoff(const struct core *core, const struct contact *c
 static void on_silence(struct core *core, struct timer *t)
 {
     struct contact *c = (struct contact *)((char *)t - offsetof(struct contact, timer));
-    core->stats.handshake_retries++;
+    count_add(&core->stats.handshake_retries, 1);
     log_line(core->c.log, LOG_WARN, "rank %u did not give its card in %llu ms (attempt %u)", c->peer,
              (unsigned long long)core->c.settings->handshake_ms, c->attempts);
     contact_retry(core, c, contact_backoff(core, c));
@@ -139,7 +139,7 @@ int contact_on_card(struct core *core, struct contact *c, const struct port_even
         c->state = CONTACT_GOOD;
         return 0;
     }
-    core->stats.handshake_retries++;
+    count_add(&core->stats.handshake_retries, 1);
     log_line(core->c.log, LOG_WARN, "rank %u's card was not taken: %s: %s", c->peer, baton_strerror(rc), why->text);
     contact_retry(core, c, contact_backoff(core, c));
     return BATON_EAGAIN;

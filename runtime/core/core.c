@@ -274,10 +274,22 @@ static void hand_on(struct core *core)
         timer_arm(&core->timers, &core->works.timer, core->now + core->works.pause_ns, on_works);
 }
 
+/* How much of everything there is by now. */
+static void take_stock(struct core *core)
+{
+    struct counts *c = &core->stats;
+    count_set(&c->leases_live, offers_open(core));
+    count_set(&c->quarantined, core->outcomes.num_quarantined);
+    count_set(&c->wants_live, wants_open(core));
+    count_set(&c->legs_live, wants_legs(core));
+    count_set(&c->pushes_live, core->ops.num[OP_PUSH]);
+}
+
 /* The step, or the call, is over. */
 static void finish(struct core *core)
 {
     hand_on(core);
+    take_stock(core);
     reap_free(&core->reap);
 }
 
@@ -310,8 +322,8 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
 static void begin(struct core *core, uint64_t now, struct call *call)
 {
     core->now = now;
-    core->stats.offers += call->kind == CALL_OFFER;
-    core->stats.wants += call->kind == CALL_WANT;
+    count_add(&core->stats.offers, call->kind == CALL_OFFER);
+    count_add(&core->stats.wants, call->kind == CALL_WANT);
     if (!call_ends(call))
         return;
     call->end.call = call;
@@ -319,7 +331,7 @@ static void begin(struct core *core, uint64_t now, struct call *call)
     if (core_timeline(core) != NULL)
         timeline_add_call(core_timeline(core), call->kind == CALL_WANT ? TIMELINE_WANT : TIMELINE_OFFER,
                           call->submitted_ns, call->id, call_name(call));
-    atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
+    call_set_due(call, call_due_ns(call));
 }
 
 void core_submit(struct core *core, uint64_t now, struct call *call)
@@ -407,12 +419,13 @@ bool core_is_given_up(const struct core *core)
 
 void core_stats(const struct core *core, baton_stats_t *out)
 {
-    *out = core->stats;
-    out->leases_live = offers_open(core);
-    out->quarantined = core->outcomes.num_quarantined;
-    out->wants_live = wants_open(core);
-    out->legs_live = wants_legs(core);
-    out->pushes_live = core->ops.num[OP_PUSH];
+    const struct counts *c = &core->stats;
+    memset(out, 0, sizeof *out);
+#define CORE_COUNT(name) out->name = count_of(&c->name);
+    CORE_COUNTS_MAP(CORE_COUNT)
+#undef CORE_COUNT
+    for (unsigned p = 0; p < BATON_PATHS; p++)
+        out->bytes[p] = count_of(&c->bytes[p]);
 }
 
 int core_pending(const struct core *core, uint64_t now, baton_pending_t *out, int max)

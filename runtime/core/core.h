@@ -102,7 +102,7 @@ int64_t core_loss(const struct core *core);
 /** "rank 5 (engine decode1, host n07)" */
 void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size);
 
-/** Fills what the core counts (all but messages, turns, again, paths). */
+/** Fills what the core counts: all but turns, again, paths and what paths count. Any thread. */
 void core_stats(const struct core *core, baton_stats_t *out);
 int core_pending(const struct core *core, uint64_t now, baton_pending_t *out, int max);
 

@@ -82,7 +82,7 @@ static void ending_free(struct core *core, struct ending *e)
 
 static void ending_give_up(struct core *core, struct ending *e)
 {
-    core->stats.ends_unanswered += e->num;
+    count_add(&core->stats.ends_unanswered, e->num);
     log_line(core->c.log, LOG_INFO, "the end of want %s was not answered by rank %u and %u others", e->name.key,
              e->ends[0].peer, e->num - 1);
     ending_free(core, e);
@@ -173,7 +173,7 @@ void ends_tell(struct core *core, uint32_t peer, struct wire_message *m)
     if (e == NULL)
         e = ending_create(core, m);
     if (e == NULL || !end_owe(core, e, peer, m)) {
-        core->stats.ends_unanswered++; /* it was told once */
+        count_add(&core->stats.ends_unanswered, 1); /* it was told once */
         if (e != NULL && e->num == 0)
             ending_free(core, e);
         return;

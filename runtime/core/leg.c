@@ -85,7 +85,7 @@ static bool awaits_more(const struct leg *leg)
 
 static void refuse_tables(struct core *core, struct leg *leg, int error)
 {
-    core->stats.messages_bad += error == BATON_EMESSAGE;
+    count_add(&core->stats.messages_bad, error == BATON_EMESSAGE);
     fail(core, leg, error, error == BATON_EMESSAGE ? "its block tables are outside its card, or of another lease" : "");
 }
 
@@ -243,7 +243,7 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_wri
     } else if (leg->state != LEG_ASKED && leg->state != LEG_AWAITED) {
         return;
     } else if (!is_all(leg, m->bytes)) {
-        core->stats.messages_bad++;
+        count_add(&core->stats.messages_bad, 1);
         fail(core, leg, BATON_EMESSAGE, "it wrote other bytes than were wanted of it");
     } else {
         add_bytes(leg, m->path != BATON_PATH_NONE ? (baton_path_t)m->path : core->c.path[leg_rank(leg)], m->bytes);
@@ -369,7 +369,7 @@ static void turn(struct core *core, struct leg *leg)
         leg->known = false;
         leg->asks = 0;
         leg->generation = 0;
-        core->stats.retries++;
+        count_add(&core->stats.retries, 1);
         log_line(core->c.log, LOG_INFO, "want %s turns to rank %u", leg->ask->call->key, contact_peer(next));
         leg->mover = mover_create(core, OP_LEG, leg, next, false);
         if (leg->mover == NULL) {

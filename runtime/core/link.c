@@ -338,10 +338,10 @@ static void link_ready(struct core *core, struct link *link)
 {
     uint64_t took = core->now - link->since_ns;
     link->state = LINK_READY;
-    core->stats.handshakes++;
-    core->stats.handshake_ns_sum += took;
-    if (took > core->stats.handshake_ns_max)
-        core->stats.handshake_ns_max = took;
+    count_add(&core->stats.handshakes, 1);
+    count_add(&core->stats.handshake_ns_sum, took);
+    if (took > count_of(&core->stats.handshake_ns_max))
+        count_set(&core->stats.handshake_ns_max, took);
 }
 
 static void link_refuse(struct core *core, struct link *link, int error, uint32_t peer, const struct plan_why *why)

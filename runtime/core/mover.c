@@ -233,7 +233,7 @@ static void on_table(struct core *core, struct mover *m, const struct port_event
         m->state = MOVER_WAITING;
         return;
     } else {
-        core->stats.stale += rc == BATON_ESTALE;
+        count_add(&core->stats.stale, rc == BATON_ESTALE);
         tell(core, m, rc, "its block tables could not be read");
         return;
     }
@@ -243,7 +243,7 @@ static void on_table(struct core *core, struct mover *m, const struct port_event
 static void on_moved(struct core *core, struct mover *m, const struct port_event *e)
 {
     m->landed += e->moved;
-    *(m->write ? &core->stats.puts : &core->stats.gets) += e->runs;
+    count_add(m->write ? &core->stats.puts : &core->stats.gets, e->runs);
     if (m->state == MOVER_DRAINING && m->landed == m->taken)
         run_add(core, m);
     if (m->state != MOVER_MOVING) /* an answer of the same step in which it was given up */
@@ -311,7 +311,7 @@ static void on_proof(struct core *core, struct mover *m, const struct port_event
         tell(core, m, e->error, "what was written could not be settled");
     } else if (e->error != 0 || e->generation != m->table.generation) {
         char detail[96];
-        core->stats.stale++;
+        count_add(&core->stats.stale, 1);
         snprintf(detail, sizeof detail, "generation %" PRIu64 " granted, %" PRIu64 " read again", m->table.generation,
                  e->error != 0 ? 0 : e->generation);
         tell(core, m, BATON_ESTALE, detail);

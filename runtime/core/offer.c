@@ -318,7 +318,7 @@ static void on_ttl(struct core *core, struct timer *t)
     char awaited[68] = "";
     uint64_t until = seats_wanted_until(o->seats);
     if (until > core->now) { /* a want for it is alive: the lease goes on as long as that may */
-        core->stats.leases_extended++;
+        count_add(&core->stats.leases_extended, 1);
         offer_until(core, o, until);
         return;
     }
@@ -330,7 +330,7 @@ static void on_ttl(struct core *core, struct timer *t)
 
 void offer_until(struct core *core, struct offer *o, uint64_t due_ns)
 {
-    atomic_store_explicit(&o->call->due_ns, due_ns, memory_order_relaxed);
+    call_set_due(o->call, due_ns);
     timer_arm(&core->timers, &o->timer, due_ns, on_ttl);
 }
 

@@ -285,7 +285,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
         return;
     }
     if (!readers_agree(core, peer, m)) {
-        core->stats.messages_bad++;
+        count_add(&core->stats.messages_bad, 1);
         word_nack(core, &word, 0, BATON_EMESSAGE, "the readers it names are not those of the directory");
         return;
     }

@@ -11,12 +11,12 @@
 
 static void count(struct core *core, baton_event_type_t type, baton_status_t status)
 {
-    baton_stats_t *s = &core->stats;
-    uint64_t *by_status[2][4] = {
+    struct counts *s = &core->stats;
+    count_t *by_status[2][4] = {
         {&s->offers_done, &s->offers_failed, &s->offers_expired, &s->offers_cancelled},
         {&s->wants_done, &s->wants_failed, &s->wants_expired, &s->wants_cancelled},
     };
-    ++*by_status[type == BATON_EVENT_WANT][status - BATON_STATUS_DONE];
+    count_add(by_status[type == BATON_EVENT_WANT][status - BATON_STATUS_DONE], 1);
 }
 
 void outcome_name(struct outcome *outcome, const struct call *call)
@@ -108,7 +108,7 @@ void outcome_refuse(struct core *core, struct call *call, const char *detail)
 
 uint64_t outcome_patience_ns(const struct core *core, const struct call *call, int error)
 {
-    uint64_t due = atomic_load_explicit(&call->due_ns, memory_order_relaxed), from = core->now;
+    uint64_t due = call->due_ns, from = core->now;
     if (error != BATON_EPEER && !core->shut && due > from)
         from = due;
     return from + core->c.settings->quiet_ms * NS_PER_MS;
@@ -129,7 +129,7 @@ void outcome_give_up(struct core *core, struct call *call, baton_status_t status
     snprintf(told->event.detail, sizeof told->event.detail, "%s", detail);
     call->end.event.given_up = 1;
     core->outcomes.num_quarantined++;
-    core->stats.given_up++;
+    count_add(&core->stats.given_up, 1);
     outcome_emit(core, told, BATON_EVENT_GIVEN_UP, status, error);
     log_end(core, told);
     add_news(core, told);

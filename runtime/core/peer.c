@@ -121,7 +121,7 @@ static void lose(struct core *core, struct peer *p, bool dead)
     p->lost_ns = core->now;
     core_rank_name(core, p->rank, name, sizeof name);
     if (!was) {
-        core->stats.peers_lost++;
+        count_add(&core->stats.peers_lost, 1);
         if (p->left)
             log_line(core->c.log, LOG_INFO, "%s has left", name);
         else if (dead)
@@ -271,7 +271,7 @@ void peer_heard(struct core *core, uint32_t rank)
     if (p->lost) {
         char name[128];
         p->lost = false;
-        core->stats.peers_returned++;
+        count_add(&core->stats.peers_returned, 1);
         core_rank_name(core, rank, name, sizeof name);
         log_each(core->c.log, LOG_WARN, "%s is back", name);
     }

@@ -30,14 +30,14 @@ struct letters {
 
 struct post {
     const struct core_config *c;
-    baton_stats_t *stats;
+    struct counts *stats;
     struct unsent *unsent;
     uint32_t num_unsent;
     uint64_t flushes;
     struct letters of[]; /* by rank */
 };
 
-struct post *post_create(const struct core_config *config, baton_stats_t *stats)
+struct post *post_create(const struct core_config *config, struct counts *stats)
 {
     struct post *p = calloc(1, sizeof *p + config->directory->num_ranks * sizeof p->of[0]);
     if (p == NULL)
@@ -113,7 +113,7 @@ void post_send(struct post *p, uint32_t peer, struct wire_message *m)
     note(p, TIMELINE_SENT, peer, m);
     if (!post_waits(p, peer))
         rc = p->c->port->send(p->c->port->self, peer, data, bytes);
-    p->stats->messages_sent++;
+    count_add(&p->stats->messages_sent, 1);
     if (rc == BATON_EAGAIN)
         keep(p, peer, data, bytes);
     else if (rc != 0)
@@ -171,15 +171,15 @@ uint64_t post_pause_ns(const struct post *p, uint64_t pause_ns)
 bool post_open(struct post *p, const struct port_event *e, struct wire_message *m)
 {
     const struct directory *d = p->c->directory;
-    p->stats->messages_received++;
+    count_add(&p->stats->messages_received, 1);
     int rc = wire_decode(e->data, e->bytes, m);
     if (rc == BATON_ENOSYS) { /* of a version that knows more than this one */
-        p->stats->messages_unknown++;
+        count_add(&p->stats->messages_unknown, 1);
         return false;
     }
     if (rc != 0 || e->peer >= d->num_ranks || m->to != d->rows[p->c->self].incarnation ||
         m->from != d->rows[e->peer].incarnation) {
-        p->stats->messages_bad++;
+        count_add(&p->stats->messages_bad, 1);
         log_line(p->c->log, LOG_WARN, "a message of %u bytes from rank %u was refused: %s", e->bytes, e->peer,
                  rc != 0 ? "malformed" : "of another incarnation");
         return false;
@@ -187,7 +187,7 @@ bool post_open(struct post *p, const struct port_event *e, struct wire_message *
     struct number *seen = &p->of[e->peer].seen;
     if (!number_take(seen, m->number, NUMBERS_AHEAD)) { /* what matters is said again */
         bool came_before = seen->last - m->number < NUMBERS_AHEAD;
-        p->stats->messages_bad += !came_before;
+        count_add(&p->stats->messages_bad, !came_before);
         return false;
     }
     note(p, TIMELINE_HEARD, e->peer, m);
@@ -196,6 +196,6 @@ bool post_open(struct post *p, const struct port_event *e, struct wire_message *
 
 void post_refuse(struct post *p, uint32_t peer, const struct wire_message *m, const char *why)
 {
-    p->stats->messages_bad++;
+    count_add(&p->stats->messages_bad, 1);
     log_line(p->c->log, LOG_WARN, "%s from rank %u was refused: %s", wire_type_name(m->type), peer, why);
 }

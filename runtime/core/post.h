@@ -11,12 +11,13 @@
 #define BATON_CORE_POST_H
 
 #include "core/core.h"
+#include "core/counts.h"
 #include "wire/message.h"
 
 struct post;
 
 /** Counts messages in *stats. *config and *stats outlive it. NULL: out of memory. */
-struct post *post_create(const struct core_config *config, baton_stats_t *stats);
+struct post *post_create(const struct core_config *config, struct counts *stats);
 void post_destroy(struct post *p);
 
 /**

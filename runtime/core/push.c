@@ -116,7 +116,7 @@ static struct push_end begin_to_write(struct core *core, struct push *push)
     push->state = PUSH_WRITING;
     int rc = mover_start(core, push->mover, &job);
     if (rc == BATON_EMESSAGE)
-        core->stats.messages_bad++; /* the want named a table that lies outside the peer's card */
+        count_add(&core->stats.messages_bad, 1); /* the want named a table that lies outside the peer's card */
     return rc != 0 ? push_stop(core, push, rc, "the blocks to write to are not known") : goes_on;
 }
 

@@ -9,6 +9,7 @@
 #define BATON_CORE_STATE_H
 
 #include "core/core.h"
+#include "core/counts.h"
 #include "core/op.h"
 #include "core/outcome.h"
 #include "core/reap.h"
@@ -32,7 +33,7 @@ struct core {
     struct ops ops;
     struct works works;
     struct reap reap;
-    baton_stats_t stats;
+    struct counts stats;
     struct outcomes outcomes;
     uint32_t serving; /* peers that read from here or write to here over a path that needs this process to poll */
     struct post *post;

@@ -101,7 +101,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
     if (want->ask.link != NULL && !want->never_told) /* else it will be wanted again */
         tell_end(core, want, error);
     for (uint32_t p = 0; p < BATON_PATHS && status == BATON_STATUS_DONE; p++)
-        core->stats.bytes[p] += event->path_bytes[p];
+        count_add(&core->stats.bytes[p], event->path_bytes[p]);
     want_destroy(core, want);
     outcome_end(core, call, status, error);
 }

@@ -216,19 +216,25 @@ static uint64_t bytes_of(const struct baton *b, const struct call *call)
     return bytes;
 }
 
-/* Hands a call over, or refuses it. The ring's release makes what the caller stored before visible to the reactor. */
+static bool push_word(struct baton *b, struct call *word)
+{
+    const bool has_place = intake_reserve(&b->submits);
+    if (has_place)
+        intake_push(&b->submits, &word->item);
+    return has_place;
+}
+
+/* Hands a call over, or refuses it. The queue's release makes what the caller stored before visible to the reactor. */
 static int hand_over(struct baton *b, struct call *call)
 {
     const uint64_t blocks = blocks_of(call), bytes = bytes_of(b, call); /* it is the reactor's once it is handed over */
-    call->submitted_ns = clock_now_ns();
-    uint64_t left_ns = 0;
-    if (call_ends(call)) {
-        atomic_store_explicit(&call->due_ns, call_due_ns(call), memory_order_relaxed);
-        left_ns = call_due_ns(call) - call->submitted_ns;
-    }
-    if (!(call_ends(call) ? calls_submit(b->calls, call, b->submits) : ring_push(b->submits, call)))
+    const uint64_t now = call->submitted_ns = clock_now_ns();
+    const uint64_t left_ns = call_ends(call) ? call_due_ns(call) - now : 0;
+    if (!(call_ends(call) ? calls_submit(b->calls, call, &b->submits) : push_word(b, call)))
         return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
-    turns_call(b, blocks, bytes, left_ns);
+    if (left_ns > 0)
+        stall_expect(b, now + left_ns);
+    turns_call(b, now, blocks, bytes, left_ns);
     return 0;
 }
 

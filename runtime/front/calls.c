@@ -1,17 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* calls: see calls.h. */
+/*
+ * calls: see calls.h.
+ *
+ * One word of each entry says what it is, and how often its place was given: a thread that looked at the place before
+ * it was given again changes nothing. Whoever changes the word from OPEN decides what becomes of the call:
+ *
+ *   FREE ──submit──► OPEN ──pass, of its end──► FREE
+ *                    │  └──pass, of its GIVEN_UP──► GIVEN
+ *                    └─give_up─► GIVING ─told─► GIVEN ──pass, of its end──► FREE
+ *                                  └─not told─► OPEN
+ *
+ * What else an entry has is written before it is OPEN, and lies still until it is FREE. While it is GIVING, its end
+ * does not pass, so it stays.
+ */
 #include "front/calls.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What the GIVEN_UP of an open call says. The call itself belongs to the core meanwhile; only due_ns is read here. */
+enum { FREE, OPEN, GIVING, GIVEN, STATES };
+
+/* What the GIVEN_UP of an open call says. The call itself belongs to the core meanwhile. */
 struct entry {
-    bool open, given_up, passed_on; /* given up: the engine was told so; passed on: the core was told to end it */
-    bool hears;                     /* a verdict on it will be told */
-    baton_event_type_t of;          /* OFFER or WANT */
+    _Atomic uint64_t word;   /* STATES times how often the place was given, and what it is now */
+    _Atomic uint64_t due_ns; /* the call's shown_due_ns */
+    _Atomic uint32_t below;  /* free: the place below it on the stack of those that are */
+    bool passed_on;          /* the core was told to end it. Whoever makes turns */
+    bool hears;              /* a verdict on it will be told */
+    baton_event_type_t of;   /* OFFER or WANT */
     baton_mode_t mode;
     baton_id_t id;
     char key[BATON_KEY_MAX];
@@ -19,126 +36,164 @@ struct entry {
     void *user;
     uint32_t num_blocks;
     uint64_t submitted_ns;
-    const _Atomic uint64_t *due_ns; /* in the call, which lives as long as this is open */
-    baton_status_t status;          /* what its GIVEN_UP said */
+    baton_status_t status; /* what its GIVEN_UP said; written by who made it GIVING, or by who made it GIVEN at once */
     int error;
 };
 
 struct calls {
-    pthread_mutex_t lock;
-    uint32_t most, num_free;
-    uint32_t *free_places; /* a stack */
+    _Atomic uint32_t used; /* places that were ever given: those behind them were never touched */
+    /* The topmost place that was given back, plus one, in the low half; above it how often this has changed (ABA). */
+    _Atomic uint64_t free_places;
     struct entry entry[];
 };
 
+#define PLACE_BITS 32
+#define PLACE_MASK UINT64_C(0xffffffff)
+
 struct calls *calls_create(uint32_t most)
 {
-    struct calls *c = calloc(1, sizeof *c + most * sizeof c->entry[0]);
-    uint32_t *places = malloc(most * sizeof *places);
-    if (c == NULL || places == NULL) {
-        free(c);
-        free(places);
-        return NULL;
-    }
-    pthread_mutex_init(&c->lock, NULL);
-    c->most = c->num_free = most;
-    c->free_places = places;
-    for (uint32_t i = 0; i < most; i++)
-        places[i] = most - 1 - i;
-    return c;
+    return calloc(1, sizeof(struct calls) + most * sizeof(struct entry));
 }
 
 void calls_destroy(struct calls *c)
 {
-    if (c == NULL)
-        return;
-    pthread_mutex_destroy(&c->lock);
-    free(c->free_places);
     free(c);
+}
+
+/* How many places a look at all calls takes in. One that is given meanwhile is for the next look. */
+static uint32_t num_used(struct calls *c)
+{
+    return atomic_load_explicit(&c->used, memory_order_relaxed);
+}
+
+static uint64_t word_of(struct calls *c, uint32_t place)
+{
+    /* acquire: what an open entry has was written before, by the release in enter. */
+    return atomic_load_explicit(&c->entry[place].word, memory_order_acquire);
+}
+
+static unsigned state_of(uint64_t word)
+{
+    return (unsigned)(word % STATES);
+}
+
+/* From one state of a call to another. False: it was in another one. */
+static bool turn_to(struct calls *c, uint32_t place, uint64_t word, unsigned state)
+{
+    /* acquire and release: as word_of, and what this thread wrote into the entry is seen by whoever finds it so. */
+    return atomic_compare_exchange_strong_explicit(&c->entry[place].word, &word, word - state_of(word) + state,
+                                                   memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* One that was given back, or else a new one. */
+static uint32_t take_place(struct calls *c)
+{
+    /* acquire: what the place was used for before is over, by the release in leave. */
+    uint64_t top = atomic_load_explicit(&c->free_places, memory_order_acquire);
+    while ((top & PLACE_MASK) != 0) {
+        const uint32_t place = (uint32_t)(top & PLACE_MASK) - 1;
+        const uint32_t below = atomic_load_explicit(&c->entry[place].below, memory_order_relaxed);
+        const uint64_t next = ((top >> PLACE_BITS) + 1) << PLACE_BITS | below;
+        if (atomic_compare_exchange_weak_explicit(&c->free_places, &top, next, memory_order_acquire,
+                                                  memory_order_acquire))
+            return place;
+    }
+    return atomic_fetch_add_explicit(&c->used, 1, memory_order_relaxed);
 }
 
 static void leave(struct calls *c, uint32_t place)
 {
-    c->entry[place].open = false;
-    c->free_places[c->num_free++] = place;
+    struct entry *entry = &c->entry[place];
+    const uint64_t word = word_of(c, place);
+    atomic_store_explicit(&entry->word, word - state_of(word) + STATES + FREE, memory_order_relaxed);
+    uint64_t top = atomic_load_explicit(&c->free_places, memory_order_relaxed), next;
+    do {
+        atomic_store_explicit(&entry->below, (uint32_t)(top & PLACE_MASK), memory_order_relaxed);
+        next = ((top >> PLACE_BITS) + 1) << PLACE_BITS | (place + 1);
+    } while (!atomic_compare_exchange_weak_explicit(&c->free_places, &top, next, memory_order_release,
+                                                    memory_order_relaxed));
 }
 
 static void enter(struct calls *c, struct call *call)
 {
-    uint32_t place = call->end.place = c->free_places[--c->num_free];
+    const uint32_t place = call->end.place = take_place(c);
     struct entry *entry = &c->entry[place];
-    *entry = (struct entry){.open = true,
-                            .hears = call->verdict != NULL,
-                            .of = call->kind == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT,
-                            .mode = call->kind == CALL_WANT ? call->want.mode : BATON_MODE_AUTO,
-                            .id = call->id,
-                            .attempt = call->attempt,
-                            .user = call->user,
-                            .num_blocks = call->num_blocks,
-                            .submitted_ns = call->submitted_ns,
-                            .due_ns = &call->due_ns};
+    entry->passed_on = false;
+    entry->hears = call->verdict != NULL;
+    entry->of = call->kind == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
+    entry->mode = call->kind == CALL_WANT ? call->want.mode : BATON_MODE_AUTO;
+    entry->id = call->id;
+    entry->attempt = call->attempt;
+    entry->user = call->user;
+    entry->num_blocks = call->num_blocks;
+    entry->submitted_ns = call->submitted_ns;
     memcpy(entry->key, call_name(call), sizeof entry->key);
+    call->shown_due_ns = &entry->due_ns;
+    call_set_due(call, call_due_ns(call));
+    atomic_store_explicit(&entry->word, atomic_load_explicit(&entry->word, memory_order_relaxed) + OPEN,
+                          memory_order_release);
 }
 
-bool calls_submit(struct calls *c, struct call *call, struct ring *ring)
+bool calls_submit(struct calls *c, struct call *call, struct intake *queue)
 {
-    pthread_mutex_lock(&c->lock); /* so that nobody gives up a call that is refused after all */
+    if (!intake_reserve(queue))
+        return false;
     enter(c, call);
-    uint32_t place = call->end.place; /* the call is the reactor's once it is in the ring */
-    bool given = ring_push(ring, call);
-    if (!given)
-        leave(c, place);
-    pthread_mutex_unlock(&c->lock);
-    return given;
+    intake_push(queue, &call->item);
+    return true;
 }
 
 uint32_t calls_given_up(struct calls *c, struct calls_end *ends, uint32_t max)
 {
     uint32_t n = 0;
-    pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < c->most && n < max; i++) {
+    for (uint32_t i = 0; i < num_used(c) && n < max; i++) {
         struct entry *entry = &c->entry[i];
-        if (!entry->open || !entry->given_up || entry->passed_on)
+        if (state_of(word_of(c, i)) != GIVEN || entry->passed_on)
             continue;
         entry->passed_on = true;
         ends[n++] = (struct calls_end){entry->id, entry->status, entry->error};
     }
-    pthread_mutex_unlock(&c->lock);
     return n;
 }
 
 bool calls_is_given_up(struct calls *c, uint32_t place)
 {
-    pthread_mutex_lock(&c->lock);
-    bool is = c->entry[place].given_up;
-    pthread_mutex_unlock(&c->lock);
-    return is;
+    return state_of(word_of(c, place)) == GIVEN;
 }
 
-bool calls_pass(struct calls *c, struct outcome *outcome)
+/* The core gives a call up. */
+static enum calls_passing pass_given_up(struct calls *c, const struct outcome *outcome)
+{
+    struct entry *entry = &c->entry[outcome->place];
+    const uint64_t word = word_of(c, outcome->place);
+    if (state_of(word) == GIVING)
+        return CALLS_LATER;
+    entry->passed_on = true;
+    if (!turn_to(c, outcome->place, word - state_of(word) + OPEN, GIVEN))
+        return state_of(word_of(c, outcome->place)) == GIVING ? CALLS_LATER : CALLS_HELD_BACK;
+    entry->status = outcome->event.status; /* read by whoever makes turns alone, as this thread does */
+    entry->error = outcome->event.error;
+    return CALLS_PASS;
+}
+
+enum calls_passing calls_pass(struct calls *c, struct outcome *outcome)
 {
     baton_event_t *e = &outcome->event;
-    bool pass = true;
-    pthread_mutex_lock(&c->lock);
-    struct entry *entry = &c->entry[outcome->place];
-    if (e->type == BATON_EVENT_GIVEN_UP) {
-        pass = !entry->given_up;
-        entry->given_up = entry->passed_on = true;
-        if (pass) {
-            entry->status = e->status;
-            entry->error = e->error;
-        }
-    } else {
-        if (entry->given_up) {
-            e->given_up = 1;
-            e->status = entry->status;
-            e->error = entry->error;
-            outcome_drop_attached(outcome);
-        }
-        leave(c, outcome->place);
+    const struct entry *entry = &c->entry[outcome->place];
+    if (e->type == BATON_EVENT_GIVEN_UP)
+        return pass_given_up(c, outcome);
+    const uint64_t word = word_of(c, outcome->place);
+    if (state_of(word) == GIVING ||
+        (state_of(word) == OPEN && !turn_to(c, outcome->place, word, FREE))) /* another thread was quicker */
+        return CALLS_LATER;
+    if (state_of(word) == GIVEN) {
+        e->given_up = 1;
+        e->status = entry->status;
+        e->error = entry->error;
+        outcome_drop_attached(outcome);
     }
-    pthread_mutex_unlock(&c->lock);
-    return pass;
+    leave(c, outcome->place);
+    return CALLS_PASS;
 }
 
 static struct outcome *outcome_of(const struct entry *entry, uint64_t now, const struct calls_reason *why)
@@ -164,26 +219,48 @@ static struct outcome *outcome_of(const struct entry *entry, uint64_t now, const
     return outcome;
 }
 
+/* Whether the call at that place, which was seen to be open, is given up. */
+static bool give_up(struct calls *c, uint32_t place, uint64_t word, uint64_t now, const struct calls_reason *why,
+                    calls_tell_fn tell, void *arg)
+{
+    struct entry *entry = &c->entry[place];
+    if (!turn_to(c, place, word, GIVING))
+        return false;
+    struct outcome *outcome = outcome_of(entry, now, why);
+    const bool is_told = outcome != NULL && tell(arg, outcome);
+    if (outcome != NULL && !is_told)
+        outcome_free(outcome);
+    if (is_told) {
+        entry->status = why->status;
+        entry->error = why->error;
+    }
+    turn_to(c, place, word - OPEN + GIVING, is_told ? GIVEN : OPEN); /* nobody else changes it from GIVING */
+    return is_told;
+}
+
 uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason *why, calls_tell_fn tell, void *arg)
 {
     uint32_t n = 0;
-    pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < c->most; i++) {
-        struct entry *entry = &c->entry[i];
-        bool is =
-            entry->open && !entry->given_up && atomic_load_explicit(entry->due_ns, memory_order_relaxed) <= why->due_ns;
-        struct outcome *outcome = is ? outcome_of(entry, now, why) : NULL;
-        if (outcome == NULL)
+    for (uint32_t i = 0; i < num_used(c); i++) {
+        const uint64_t word = word_of(c, i);
+        if (state_of(word) != OPEN)
             continue;
-        if (!tell(arg, outcome)) {
-            outcome_free(outcome);
-            continue;
-        }
-        entry->given_up = true;
-        entry->status = why->status;
-        entry->error = why->error;
-        n++;
+        const uint64_t due_ns = atomic_load_explicit(&c->entry[i].due_ns, memory_order_relaxed);
+        if (due_ns > why->judged_ns && due_ns <= why->due_ns)
+            n += give_up(c, i, word, now, why, tell, arg);
     }
-    pthread_mutex_unlock(&c->lock);
     return n;
+}
+
+uint64_t calls_next_due_ns(struct calls *c, uint64_t after_ns)
+{
+    uint64_t next = UINT64_MAX;
+    for (uint32_t i = 0; i < num_used(c); i++) {
+        if (state_of(word_of(c, i)) != OPEN)
+            continue;
+        const uint64_t due_ns = atomic_load_explicit(&c->entry[i].due_ns, memory_order_relaxed);
+        if (due_ns > after_ns && due_ns < next)
+            next = due_ns;
+    }
+    return next;
 }

@@ -71,14 +71,13 @@ void baton_log_set(baton_log_fn callback, void *user)
 
 static void context_free(struct baton *b)
 {
-    struct call *call;
+    struct intake_item *item;
     timeline_destroy(b->log.timeline);
     b->log.timeline = NULL;
     log_settle(&b->log, true);
     log_limits_destroy(b->log.limits);
-    while (b->submits != NULL && (call = ring_pop(b->submits)) != NULL)
-        call_free(call);
-    ring_destroy(b->submits);
+    while ((item = intake_pop(&b->submits)) != NULL)
+        call_free(call_of_item(item));
     events_fini(&b->events);
     meter_fini(&b->loop.meter);
     reactor_fini(&b->loop);
@@ -106,7 +105,7 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     closing_init(&b->closing);
     stall_init(&b->stall);
     snapshot_init(&b->snapshot);
-    b->submits = ring_create(2 * settings->requests); /* calls, and words about them: cancel, ready, append */
+    intake_init(&b->submits, 2 * (uint32_t)settings->requests); /* calls, and words on them: cancel, ready, append */
     bool leads = params->tp_rank == 0 && params->pp_rank == 0;
     bool hears = params->verdicts == BATON_VERDICTS_ALL || (params->verdicts == BATON_VERDICTS_LEADER && leads);
     admission_init(&b->admission, (uint32_t)settings->requests, (uint32_t)settings->leases, hears);
@@ -115,7 +114,7 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     lend_init(&b->lent);
     bool lent = params->progress == BATON_PROGRESS_THREAD ||
                 lend_open(&b->lent, events_fd(&b->events)); /* AUTO: which thread level MPI gives is not known yet */
-    if (b->log.limits == NULL || b->submits == NULL || !has_events || b->calls == NULL || !lent) {
+    if (b->log.limits == NULL || !has_events || b->calls == NULL || !lent) {
         context_free(b);
         return NULL;
     }

@@ -15,7 +15,7 @@
 
 #include "baton.h"
 
-#include "base/ring.h"
+#include "base/intake.h"
 #include "base/settings.h"
 #include "core/core.h"
 #include "fault/fault.h"
@@ -31,6 +31,7 @@
 #include "front/snapshot.h"
 #include "front/stall.h"
 #include "front/start.h"
+#include "front/stats.h"
 #include "mpi/fabric.h"
 #include "observe/log.h"
 #include "topo/topo.h"
@@ -61,7 +62,7 @@ struct baton {
     uint64_t incarnation;
 
     /* any thread */
-    struct ring *submits; /* of calls, on their way to the core */
+    struct intake submits; /* calls on their way to the core */
     struct calls *calls;
     _Atomic uint64_t next_id;
     struct admission admission;

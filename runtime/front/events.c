@@ -14,7 +14,6 @@ BATON_ERRNO_MAP(COUNTED)
 bool events_init(struct events *e, uint32_t most)
 {
     *e = (struct events){.ring = ring_create(most), .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
-    pthread_mutex_init(&e->lock, NULL);
     return e->ring != NULL && e->fd >= 0;
 }
 
@@ -34,9 +33,8 @@ void events_fini(struct events *e)
     if (e->fd >= 0)
         close(e->fd);
     for (uint32_t i = 0; e->reasons_of != NULL && i < e->num_ranks; i++)
-        free(e->reasons_of[i]);
+        free(atomic_load_explicit(&e->reasons_of[i], memory_order_relaxed));
     free(e->reasons_of);
-    pthread_mutex_destroy(&e->lock);
 }
 
 bool events_is_failure(const baton_event_t *event)
@@ -44,16 +42,30 @@ bool events_is_failure(const baton_event_t *event)
     return event->error != 0 && event->type != BATON_EVENT_VERDICT && !event->given_up;
 }
 
-/* The caller holds the lock. */
-static void count(struct events *e, int error, int32_t peer)
+/* The counts of a rank's failures, made with its first one. NULL: no memory. */
+static events_count_t *counts_of(struct events *e, int32_t peer)
 {
-    unsigned reason =
-        error > -BATON_REASONS ? (unsigned)-error : 0; /* a peer of a later version may send an unknown one */
-    e->reasons[reason]++;
-    if (peer >= 0 && e->reasons_of[peer] == NULL)
-        e->reasons_of[peer] = calloc(BATON_REASONS, sizeof *e->reasons);
-    if (peer >= 0 && e->reasons_of[peer] != NULL)
-        e->reasons_of[peer][reason]++;
+    events_count_t *none = NULL, *counts = atomic_load_explicit(&e->reasons_of[peer], memory_order_acquire);
+    if (counts != NULL)
+        return counts;
+    counts = calloc(BATON_REASONS, sizeof *counts);
+    /* release: whoever finds them finds them cleared. */
+    if (atomic_compare_exchange_strong_explicit(&e->reasons_of[peer], &none, counts, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return counts;
+    free(counts);
+    return none;
+}
+
+/* By one more or (-1) one less. relaxed: what is put after it, by a release, orders it. */
+static void count(struct events *e, int error, int32_t peer, uint64_t more)
+{
+    const unsigned reason =
+        error > -BATON_REASONS ? (unsigned)-error : 0; /* a later version's peer may send an unknown one */
+    events_count_t *of_peer = peer >= 0 ? counts_of(e, peer) : NULL;
+    atomic_fetch_add_explicit(&e->reasons[reason], more, memory_order_relaxed);
+    if (of_peer != NULL && (more == 1 || of_peer[reason] > 0)) /* there was no memory to count it before */
+        atomic_fetch_add_explicit(&of_peer[reason], more, memory_order_relaxed);
 }
 
 /*
@@ -70,16 +82,17 @@ static void make_readable(struct events *e)
         atomic_fetch_sub_explicit(&e->written, one, memory_order_relaxed);
 }
 
-/* Under the lock, as each put is: either this finds what was put, or the put finds that somebody watches. */
+/*
+ * Either this finds what was put, or the put finds that somebody watches: each side writes its word, then reads the
+ * other's, with a sequentially consistent fence in between.
+ */
 void events_watch(struct events *e)
 {
-    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed))
+    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed) ||
+        atomic_exchange_explicit(&e->is_watched, true, memory_order_relaxed))
         return;
-    pthread_mutex_lock(&e->lock);
-    bool was = atomic_exchange_explicit(&e->is_watched, true, memory_order_relaxed);
-    bool is_late = !was && !ring_is_empty(e->ring);
-    pthread_mutex_unlock(&e->lock);
-    if (is_late)
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!ring_is_empty(e->ring))
         make_readable(e);
 }
 
@@ -92,20 +105,22 @@ bool events_are_watched(const struct events *e)
  * that by release and acquire. */
 bool events_put(struct events *e, struct outcome *outcome)
 {
-    bool failure = events_is_failure(&outcome->event); /* once it is in the ring, the outcome is the poller's */
-    int error = outcome->event.error;
-    int32_t peer = outcome->event.peer;
+    const int error = outcome->event.error;
+    const int32_t peer = outcome->event.peer;
+    const bool is_failure = events_is_failure(&outcome->event); /* in the ring, the outcome is the poller's */
     atomic_fetch_add_explicit(&e->waiting, 1, memory_order_relaxed);
-    pthread_mutex_lock(&e->lock);
-    bool put = ring_push(e->ring, outcome), is_watched = atomic_load_explicit(&e->is_watched, memory_order_relaxed);
-    if (put && failure)
-        count(e, error, peer);
-    pthread_mutex_unlock(&e->lock);
-    if (put && is_watched && !ring_is_empty(e->ring)) /* else a poller that was awake has taken it */
-        make_readable(e);
-    if (!put)
+    if (is_failure)
+        count(e, error, peer, 1); /* before it is put: whoever has taken it finds it counted */
+    if (!ring_push(e->ring, outcome)) {
         atomic_fetch_sub_explicit(&e->waiting, 1, memory_order_relaxed);
-    return put;
+        if (is_failure)
+            count(e, error, peer, (uint64_t)-1);
+        return false;
+    }
+    atomic_thread_fence(memory_order_seq_cst); /* see events_watch */
+    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !ring_is_empty(e->ring))
+        make_readable(e); /* else a poller that was awake has taken it */
+    return true;
 }
 
 void events_poll_begin(struct events *e)
@@ -143,19 +158,18 @@ uint32_t events_waiting(const struct events *e)
     return atomic_load_explicit(&e->waiting, memory_order_relaxed);
 }
 
-void events_reasons(struct events *e, uint64_t out[BATON_REASONS])
+static void read_counts(const events_count_t *counts, uint64_t out[BATON_REASONS])
 {
-    pthread_mutex_lock(&e->lock);
-    memcpy(out, e->reasons, sizeof e->reasons);
-    pthread_mutex_unlock(&e->lock);
+    for (unsigned i = 0; i < BATON_REASONS; i++)
+        out[i] = counts != NULL ? atomic_load_explicit(&counts[i], memory_order_relaxed) : 0;
 }
 
-void events_reasons_of(struct events *e, uint32_t rank, uint64_t out[BATON_REASONS])
+void events_reasons(const struct events *e, uint64_t out[BATON_REASONS])
 {
-    pthread_mutex_lock(&e->lock);
-    if (e->reasons_of[rank] != NULL)
-        memcpy(out, e->reasons_of[rank], sizeof e->reasons);
-    else
-        memset(out, 0, sizeof e->reasons);
-    pthread_mutex_unlock(&e->lock);
+    read_counts(e->reasons, out);
+}
+
+void events_reasons_of(const struct events *e, uint32_t rank, uint64_t out[BATON_REASONS])
+{
+    read_counts(atomic_load_explicit(&e->reasons_of[rank], memory_order_acquire), out);
 }

@@ -2,13 +2,13 @@
 /*
  * events: the queue of events on their way to the engine, and the counts of failures by reason.
  *
- * Any thread puts, any thread takes. Each put and its count happen under one lock, so that whoever has taken an event
- * finds it counted. Nothing here waits for a poller: admission.h says why there is always a place.
+ * Any thread puts, any thread takes, and any thread reads the counts. There is no lock, so that none of them holds up
+ * another. A failure is counted before its event is put: whoever has taken an event finds it counted. Nothing here
+ * waits for a poller: admission.h says why there is always a place.
  */
 #ifndef BATON_FRONT_EVENTS_H
 #define BATON_FRONT_EVENTS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,15 +16,16 @@
 #include "base/ring.h"
 #include "core/outcome.h"
 
+typedef _Atomic uint64_t events_count_t;
+
 struct events {
     struct ring *ring;        /* of outcomes */
     int fd;                   /* readable while there are any, if somebody watches it */
     _Atomic bool is_watched;  /* somebody may sleep on it */
     _Atomic uint64_t written; /* to it and not read from it yet, and what is about to be written */
     _Atomic uint32_t waiting; /* in the ring */
-    pthread_mutex_t lock;     /* over each put, and the fields below */
-    uint64_t reasons[BATON_REASONS];
-    uint64_t **reasons_of; /* the same by rank; NULL: none of its calls failed */
+    events_count_t reasons[BATON_REASONS];
+    _Atomic(events_count_t *) *reasons_of; /* the same by rank; NULL: none of its calls failed */
     uint32_t num_ranks;
 };
 
@@ -58,7 +59,7 @@ void events_watch(struct events *e);
 bool events_are_watched(const struct events *e);
 uint32_t events_waiting(const struct events *e);
 /** Counts of failures, by -error: all, and those whose event names that rank. */
-void events_reasons(struct events *e, uint64_t out[BATON_REASONS]);
-void events_reasons_of(struct events *e, uint32_t rank, uint64_t out[BATON_REASONS]);
+void events_reasons(const struct events *e, uint64_t out[BATON_REASONS]);
+void events_reasons_of(const struct events *e, uint32_t rank, uint64_t out[BATON_REASONS]);
 
 #endif

@@ -79,13 +79,12 @@ void meter_hear(struct baton *b, const baton_event_t *event)
     metrics_failure(m, (struct metrics_engine){engine->number, engine->name}, event->error);
 }
 
-static void renew(struct baton *b, const baton_stats_t *stats)
+static void renew(struct baton *b)
 {
     struct meter *m = &b->loop.meter;
     struct metrics_body *body = metrics_body(m->metrics);
-    baton_stats_t all = *stats;
-    events_reasons(&b->events, all.reasons);
-    all.again = admission_refused(&b->admission);
+    baton_stats_t all;
+    stats_read(b, &all);
     metrics_set_stats(m->metrics, &all);
     body->stalls = atomic_load_explicit(&m->stalls, memory_order_relaxed);
     body->renewed_ns = real_now_ns();
@@ -103,14 +102,14 @@ void meter_news(struct meter *m, uint64_t now)
         m->news_ns = now;
 }
 
-void meter_take(struct baton *b, const baton_stats_t *stats, uint64_t now)
+void meter_take(struct baton *b, uint64_t now)
 {
     struct meter *m = &b->loop.meter;
     if (m->metrics == NULL)
         return;
     meter_news(m, now);
-    if (now >= meter_due_ns(m) && !b->loop.turns.is_lent)
-        renew(b, stats);
+    if (now >= meter_due_ns(m) && !turns_are_lent(&b->loop.turns))
+        renew(b);
 }
 
 uint64_t meter_due_ns(const struct meter *m)

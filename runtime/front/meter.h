@@ -43,8 +43,8 @@ void meter_fini(struct meter *m);
 void meter_hear(struct baton *b, const baton_event_t *event);
 /** Something has happened that the page lacks: it is due in METER_NS. */
 void meter_news(struct meter *m, uint64_t now);
-/** These are the statistics by now. Renews the page if it is due. */
-void meter_take(struct baton *b, const baton_stats_t *stats, uint64_t now);
+/** A snapshot is taken. Renews the page if it is due. */
+void meter_take(struct baton *b, uint64_t now);
 /** When meter_take is due, by the monotonic clock; UINT64_MAX: nothing has changed. */
 uint64_t meter_due_ns(const struct meter *m);
 

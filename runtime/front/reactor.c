@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/task.h"
 #include "base/thread.h"
 #include "observe/timeline.h"
 #include "shm/rings.h"
@@ -30,13 +31,15 @@
 
 static bool drain(struct baton *b)
 {
-    struct call *call;
-    int n = 0, most = b->loop.turns.is_lent ? SUBMITS_A_LENT_TURN : SUBMITS_A_TURN;
-    if (!b->loop.turns.is_lent) /* one that comes at this moment rings again */
+    struct intake_item *item;
+    const bool is_lent = turns_are_lent(&b->loop.turns);
+    int n = 0, most = is_lent ? SUBMITS_A_LENT_TURN : SUBMITS_A_TURN;
+    if (!is_lent) /* one that comes at this moment rings again */
         atomic_store_explicit(&b->loop.turns.has_long, false, memory_order_relaxed);
-    while (n < most && (call = ring_pop(b->submits)) != NULL) {
-        if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was still in the ring */
-            core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "the reactor was inside MPI");
+    while (n < most && (item = intake_pop(&b->submits)) != NULL) {
+        struct call *call = call_of_item(item);
+        if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was queued */
+            core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "no turns were made");
         else
             core_submit(b->core, clock_now_ns(), call);
         n++;
@@ -44,47 +47,28 @@ static bool drain(struct baton *b)
     return n > 0;
 }
 
-/*
- * Taken before a sleep, every BATON_STATS_MS, and for who reads (reactor_refresh): copying it costs a transfer of one
- * block more than finding the offer. In caller mode, whose turns have no lock, also before events are handed out.
- */
+/* Taken before a sleep, every BATON_STATS_MS, and for who reads (reactor_refresh). */
 static void take_snapshot(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;
-    baton_stats_t stats;
-    struct fabric_counts fabric = fabric_counts(b->fabric);
-    core_stats(b->core, &stats);
-    const uint64_t bad = fabric.messages_bad + paths_messages_bad(b->paths);
-    stats.messages_received += bad;
-    stats.messages_bad += bad;
-    stats.flushes = fabric.flushes;
-    stats.settled = fabric.settled;
-    stats.poisoned = fabric.poisoned;
-    stats.reads_parked = fabric.parked;
-    stats.verdicts_lost += l->verdicts_lost;
-    stats.turns = l->num_turns;
-    stats.turns_calls = l->turns.count[TURNS_CALL];
-    stats.turns_polls = l->turns.count[TURNS_POLL];
-    stats.turns_workers = l->turns.count[TURNS_WORKER];
-    stats.turns_doorbell = l->turns.count[TURNS_DOORBELL];
-    stats.sleeps = l->num_sleeps;
-    memcpy(stats.peers, paths_peers(b->paths), sizeof stats.peers);
-    snapshot_put(&b->snapshot, &stats, b->core, now);
-    meter_take(b, &stats, now);
+    if (!snapshot_put(&b->snapshot, b->core, now)) /* a thread reads: the next turn takes it */
+        return;
+    meter_take(b, now);
     l->snapshot_due_ns = now + b->settings.stats_ms * CLOCK_NS_PER_MS;
     l->snapshot_is_stale = false;
-    /* Release: who sees the number finds the snapshot, with all events that were handed out before. */
+    atomic_store_explicit(&l->snapshot_is_wanted, false, memory_order_relaxed);
+    /* Release: who sees the number finds the snapshot. */
     atomic_fetch_add_explicit(&l->snapshots, 1, memory_order_release);
 }
 
-/* At the end of a turn. Turns of other threads are short, and free the lock for who waits. */
+/* At the end of a turn. Turns of other threads are short. */
 static bool snapshot_is_due(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;
-    if (l->turns.is_lent)
+    if (turns_are_lent(&l->turns))
         return false;
     return (l->snapshot_is_stale && now >= l->snapshot_due_ns) || now >= meter_due_ns(&l->meter) ||
-           atomic_exchange_explicit(&l->snapshot_is_wanted, false, memory_order_acquire);
+           atomic_load_explicit(&l->snapshot_is_wanted, memory_order_relaxed);
 }
 
 void reactor_refresh(struct baton *b)
@@ -92,32 +76,26 @@ void reactor_refresh(struct baton *b)
     struct loop *l = &b->loop;
     const uint64_t until = clock_now_ns() + REFRESH_NS;
     const uint32_t before = atomic_load_explicit(&l->snapshots, memory_order_acquire);
-    if (!l->is_threaded)
+    atomic_store_explicit(&l->snapshot_is_wanted, true, memory_order_relaxed);
+    if (!l->is_threaded || b->state != CONTEXT_STARTED)
         return;
-    bool is_late = false; /* looked at before the lock: a yield may last longer than the turn that is waited for */
-    while (pthread_mutex_trylock(&l->turns.lock) != 0) {
-        atomic_store_explicit(&l->snapshot_is_wanted, true, memory_order_release);
-        if (is_late || atomic_load_explicit(&l->snapshots, memory_order_acquire) != before)
-            return;
+    turns_wake(b);
+    while (atomic_load_explicit(&l->snapshots, memory_order_acquire) == before && clock_now_ns() < until)
         sched_yield();
-        is_late = clock_now_ns() >= until;
-    }
-    if (l->snapshot_is_stale)
-        take_snapshot(b, clock_now_ns());
-    pthread_mutex_unlock(&l->turns.lock);
 }
 
-/* Whether an outcome is handed out. False: it has no place, or the engine heard of it before. */
-static bool goes_out(struct baton *b, struct outcome *outcome)
+/* What becomes of an outcome; CALLS_HELD_BACK also where it has no place. */
+static enum calls_passing clear(struct baton *b, struct outcome *outcome)
 {
     const baton_event_t *e = &outcome->event;
-    if (!admission_tell(&b->admission, e)) {
-        if (b->loop.verdicts_lost++ == 0)
-            log_line(&b->log, LOG_ERROR, "verdicts are lost: %llu wait to be polled (BATON_REQUESTS)",
-                     (unsigned long long)b->settings.requests);
-        return false;
-    }
-    return e->type == BATON_EVENT_VERDICT || calls_pass(b->calls, outcome);
+    const enum calls_passing passing = e->type == BATON_EVENT_VERDICT ? CALLS_PASS : calls_pass(b->calls, outcome);
+    if (passing == CALLS_LATER || admission_tell(&b->admission, e))
+        return passing;
+    if (count_of(&b->loop.verdicts_lost) == 0)
+        log_line(&b->log, LOG_ERROR, "verdicts are lost: %llu wait to be polled (BATON_REQUESTS)",
+                 (unsigned long long)b->settings.requests);
+    count_add(&b->loop.verdicts_lost, 1);
+    return CALLS_HELD_BACK;
 }
 
 /* Of verdicts the timeline tells nothing. */
@@ -133,29 +111,41 @@ static void note(struct baton *b, const baton_event_t *event)
                                                                 .bytes = event->bytes});
 }
 
+/* Hands out the outcome that is held. False: it has to wait for a later turn. */
+static bool hand_on(struct baton *b)
+{
+    struct loop *l = &b->loop;
+    if (!l->is_passed) {
+        const enum calls_passing passing = clear(b, l->held);
+        if (passing == CALLS_LATER)
+            return false;
+        if (passing == CALLS_HELD_BACK) {
+            outcome_free(l->held);
+            l->held = NULL;
+            return true;
+        }
+        l->is_passed = true;
+        note(b, &l->held->event);
+    }
+    if (!events_put(&b->events, l->held))
+        return false;
+    l->held = NULL;
+    return true;
+}
+
 static bool hand_out(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;
     if (l->held == NULL && !core_has_outcome(b->core))
         return false;
-    if (!l->is_threaded)
-        take_snapshot(b, now); /* first, so that whoever has seen an event finds it counted */
     meter_news(&l->meter, now);
-    while (l->held != NULL || core_has_outcome(b->core)) {
+    do {
         if (l->held == NULL) {
-            struct outcome *outcome = core_take(b->core);
-            meter_hear(b, &outcome->event);
-            if (!goes_out(b, outcome)) {
-                outcome_free(outcome);
-                continue;
-            }
-            l->held = outcome;
-            note(b, &outcome->event);
+            l->held = core_take(b->core);
+            l->is_passed = false;
+            meter_hear(b, &l->held->event);
         }
-        if (!events_put(&b->events, l->held)) /* the next turn tries again */
-            break;
-        l->held = NULL;
-    }
+    } while (hand_on(b) && core_has_outcome(b->core));
     return true;
 }
 
@@ -171,7 +161,7 @@ static void end_given_up(struct baton *b, uint64_t now)
     atomic_store_explicit(&b->loop.turn_ns, clock_now_ns(), memory_order_release);
     while ((n = calls_given_up(b->calls, ends, SUBMITS_A_TURN)) > 0)
         for (uint32_t i = 0; i < n; i++)
-            core_give_up(b->core, now, ends[i].id, ends[i].status, ends[i].error, "the reactor was inside MPI");
+            core_give_up(b->core, now, ends[i].id, ends[i].status, ends[i].error, "no turns were made");
     if (was_stalled)
         log_line(&b->log, LOG_WARN, "the reactor goes on");
 }
@@ -204,10 +194,11 @@ bool reactor_turn(struct baton *b, uint64_t began)
     l->is_cut = n == EVENTS_A_TURN || l->held != NULL;
     turns_ring(b, now);
     fabric_ring(b->fabric);
-    l->num_turns++;
+    count_add(&l->num_turns, 1);
     l->snapshot_is_stale |= active;
     if (snapshot_is_due(b, now))
         take_snapshot(b, now);
+    atomic_store_explicit(&l->judged_ns, began, memory_order_relaxed);
     atomic_store_explicit(&l->turn_ns, 0, memory_order_release);
     return active;
 }
@@ -236,7 +227,8 @@ static void look_at_rings(struct baton *b)
 static uint64_t rung_rest_ns(const struct baton *b, uint64_t now, uint64_t idle_since)
 {
     const struct turns *t = &b->loop.turns;
-    const uint64_t lent = t->last_ns > t->attended_ns ? t->last_ns : t->attended_ns;
+    const uint64_t attended = atomic_load_explicit(&t->attended_ns, memory_order_relaxed);
+    const uint64_t lent = t->last_ns > attended ? t->last_ns : attended;
     const uint64_t since = lent > idle_since ? lent : idle_since;
     return now < since + RESTED_NS ? TURNS_OWED_NS : UINT64_MAX;
 }
@@ -274,8 +266,19 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
         most = due - now;
     if (b->loop.snapshot_is_stale)
         take_snapshot(b, now);
-    b->loop.num_sleeps++;
+    count_add(&b->loop.num_sleeps, 1);
     return till_meter(b, now, most);
+}
+
+/*
+ * The reactor waits for whoever makes turns. A thread of the engine may have lost its core in one: then the reactor
+ * gives up what is due meanwhile. One wait that is too long may be a pause of the whole process.
+ */
+static void take_turns(struct baton *b)
+{
+    for (unsigned waits = 1; !owned_take(&b->loop.turns.lock, clock_now_ns() + STALL_LATE_NS / 2); waits++)
+        if (waits > 1)
+            stall_help(b, clock_now_ns());
 }
 
 static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
@@ -286,14 +289,14 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
     bool yields = rest == 0 && clock_now_ns() - idle_since >= spin;
     if (rest == 0 && !yields)
         return;
-    t->woken_ns = rest > 0 ? clock_now_ns() + rest : 0;
-    pthread_mutex_unlock(&t->lock);
+    atomic_store_explicit(&t->woken_ns, clock_now_ns() + rest, memory_order_relaxed);
+    owned_give(&t->lock);
     if (yields)
         sched_yield();
     else
         bell_sleep(fabric_bell(b->fabric), seen, rest);
-    pthread_mutex_lock(&t->lock);
-    t->woken_ns = 0;
+    take_turns(b);
+    atomic_store_explicit(&t->woken_ns, 0, memory_order_relaxed);
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
@@ -339,7 +342,7 @@ static void *reactor_main(void *arg)
     }
     if (b->state == CONTEXT_STARTED)
         core_greet(b->core, clock_now_ns());
-    pthread_mutex_lock(&l->turns.lock);
+    take_turns(b);
     l->turns.is_open = true;
     while (!atomic_load_explicit(&l->abandon, memory_order_acquire)) {
         const uint32_t seen = turns_look(b);
@@ -367,7 +370,7 @@ static void *reactor_main(void *arg)
         come_to_rest(b);
     turns_ring_all(b); /* also for what was sent behind the last turn */
     take_last_snapshot(b);
-    pthread_mutex_unlock(&l->turns.lock);
+    owned_give(&l->turns.lock);
     latch_open(&l->ended);
     return NULL;
 }
@@ -386,13 +389,13 @@ void reactor_fini(struct loop *l)
 {
     outcome_free(l->held);
     sem_destroy(&l->go);
-    turns_fini(&l->turns);
 }
 
 int reactor_start(struct baton *b)
 {
     if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
         return 0;
+    b->loop.turns.least_rank = task_rank(0); /* this thread's, which is the reactor's until that asks for more */
     if (thread_start(&b->loop.thread, "baton-reactor", binding_cpus(&b->binding), reactor_main, b) != 0)
         return error_set(BATON_ESYSTEM, "the reactor thread could not be made");
     b->loop.is_threaded = true;
@@ -413,6 +416,11 @@ bool reactor_must_end(const struct loop *l)
 uint64_t reactor_turn_ns(const struct baton *b)
 {
     return atomic_load_explicit(&b->loop.turn_ns, memory_order_acquire);
+}
+
+uint64_t reactor_judged_ns(const struct baton *b)
+{
+    return atomic_load_explicit(&b->loop.judged_ns, memory_order_relaxed);
 }
 
 static int stop_in_caller(struct baton *b)

@@ -35,18 +35,20 @@ struct outcome;
 struct loop {
     /* the thread that opened the context */
     pthread_t thread;
-    bool is_threaded; /* `thread` runs */
+    _Atomic bool is_threaded; /* `thread` runs. Read by any thread */
     /* any thread */
     sem_t go;                   /* posted once: every rank is ready, or the thread is to stop */
     _Atomic bool stop, abandon; /* abandon: MPI is being finalised, nothing may be called any more */
     struct latch ended;         /* the thread is at its end */
     _Atomic uint64_t turn_ns;   /* when the turn under way began; 0: none */
+    _Atomic uint64_t judged_ns; /* when the last turn began that has ended: the core has judged what was due by then */
     struct turns turns;
     /* whoever makes turns */
     struct outcome *held; /* taken from the core, and not handed out yet */
     bool is_cut;          /* the last turn left some of what had happened to the next one */
     bool gave_up;         /* it stopped before all was quiet */
-    uint64_t num_turns, num_sleeps, verdicts_lost;
+    bool is_passed;       /* `held` is one that the engine is told */
+    count_t num_turns, num_sleeps, verdicts_lost;
     uint32_t rings;   /* to and from other nodes, which the last turn has seen */
     uint64_t rung_ns; /* when it saw the last one */
     uint64_t snapshot_due_ns;
@@ -80,13 +82,15 @@ void reactor_abandon(void *arg);
 bool reactor_must_end(const struct loop *l);
 
 /**
- * Brings the snapshot up to date for a thread that reads it: it has all events that were handed out before. Waits for a
- * turn under way for a millisecond at most; then the snapshot is that of an earlier turn. Any thread.
+ * Asks for a snapshot, for a thread that reads it, and waits for it for a millisecond at most; then the snapshot is
+ * that of an earlier turn. Any thread.
  */
 void reactor_refresh(struct baton *b);
 
 /** When the turn under way began; 0: none is. Any thread. */
 uint64_t reactor_turn_ns(const struct baton *b);
+/** What was due by then, the core has judged: the last turn that has ended began then; 0: none has. Any thread. */
+uint64_t reactor_judged_ns(const struct baton *b);
 
 /**
  * One turn, which begins now, at `began`. True: something happened. Whoever holds the lock of turns, who has read the

@@ -145,10 +145,7 @@ int baton_stats_sized(baton_t *b, void *out, size_t size)
     int rc = sized_check(size, "baton_stats_t");
     if (rc != 0)
         return rc;
-    reactor_refresh(b);
-    snapshot_stats(&b->snapshot, &stats);
-    events_reasons(&b->events, stats.reasons);
-    stats.again = admission_refused(&b->admission);
+    stats_read(b, &stats);
     sized_fill(&stats, sizeof stats, out, size);
     return 0;
 }

@@ -18,25 +18,19 @@ void snapshot_fini(struct snapshot *s)
     pthread_mutex_destroy(&s->lock);
 }
 
-void snapshot_put(struct snapshot *s, const baton_stats_t *stats, const struct core *core, uint64_t now)
+bool snapshot_put(struct snapshot *s, const struct core *core, uint64_t now)
 {
-    pthread_mutex_lock(&s->lock);
-    s->stats = *stats;
+    if (pthread_mutex_trylock(&s->lock) != 0)
+        return false;
     s->num_pending = core_pending(core, now, s->pending, SNAPSHOT_PENDING);
     pthread_mutex_unlock(&s->lock);
+    return true;
 }
 
 void snapshot_put_why(struct snapshot *s, const char *why)
 {
     pthread_mutex_lock(&s->lock);
     snprintf(s->why, sizeof s->why, "%s", why);
-    pthread_mutex_unlock(&s->lock);
-}
-
-void snapshot_stats(struct snapshot *s, baton_stats_t *out)
-{
-    pthread_mutex_lock(&s->lock);
-    *out = s->stats;
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * snapshot: what the reactor last said about itself: counts, handshakes under way, and why it closes without other
- * ranks. The reactor writes it, any thread reads it, each under the lock.
+ * snapshot: what the reactor last said about itself: handshakes under way, and why it closes without other ranks. The
+ * reactor writes it, any thread reads it, each under the lock; whoever makes turns does not wait for that.
  */
 #ifndef BATON_FRONT_SNAPSHOT_H
 #define BATON_FRONT_SNAPSHOT_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "baton.h"
@@ -18,7 +19,6 @@ struct core;
 
 struct snapshot {
     pthread_mutex_t lock;
-    baton_stats_t stats;
     baton_pending_t pending[SNAPSHOT_PENDING];
     int num_pending;
     char why[SNAPSHOT_WHY]; /* why windows cannot be freed; empty if they can */
@@ -27,10 +27,10 @@ struct snapshot {
 void snapshot_init(struct snapshot *s);
 void snapshot_fini(struct snapshot *s);
 
-void snapshot_put(struct snapshot *s, const baton_stats_t *stats, const struct core *core, uint64_t now);
+/** The handshakes under way by now. False: a thread reads just now, and nothing has changed. */
+bool snapshot_put(struct snapshot *s, const struct core *core, uint64_t now);
 void snapshot_put_why(struct snapshot *s, const char *why);
 
-void snapshot_stats(struct snapshot *s, baton_stats_t *out);
 /** Returns how many it wrote. */
 int snapshot_pending(struct snapshot *s, baton_pending_t out[SNAPSHOT_PENDING]);
 void snapshot_why(struct snapshot *s, char out[SNAPSHOT_WHY]);

@@ -7,19 +7,23 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/task.h"
 #include "base/thread.h"
 #include "observe/failure.h"
 
-/* What was told. It is logged once the calls' lock is free: a log that blocks must not hold up other threads. */
+/* What was told. It is logged once all is: a log that blocks must not hold up the end of a call. */
 struct told {
     struct events *events;
     struct queue lines; /* of outcomes, to be logged */
 };
 
+#define AGAIN_NS (STALL_LATE_NS / 2) /* how soon a look follows that found something, but could not judge it */
+#define DETAIL_BYTES 112
+
 void stall_init(struct stall *s)
 {
     *s = (struct stall){.is_watching = false};
-    latch_init(&s->rest);
+    bell_init(&s->bell);
 }
 
 static bool tell(void *arg, struct outcome *outcome)
@@ -61,43 +65,185 @@ static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason
     return n;
 }
 
-static void look(struct baton *b, uint64_t pause)
+/*
+ * Since when turns are due and none has ended; 0: none is due. Outside its turns the reactor sleeps or yields, and
+ * holds no lock; where it has not begun a turn by the time that it meant to, it gets no core, or waits for another
+ * thread.
+ */
+static uint64_t stuck_since(const struct baton *b, uint64_t now)
 {
-    uint64_t began = reactor_turn_ns(b), now = clock_now_ns();
-    uint64_t inside = began != 0 && now > began ? now - began : 0;
-    bool is = inside > b->settings.stall_ms * CLOCK_NS_PER_MS;
-    bool was = atomic_load_explicit(&b->stall.turn_ns, memory_order_relaxed) == began;
-    char detail[96];
-    if (inside <= pause) /* the reactor itself gives calls up in time */
-        return;
-    snprintf(detail, sizeof detail, "the reactor has been inside MPI for %llu ms",
-             (unsigned long long)(inside / CLOCK_NS_PER_MS));
+    const uint64_t began = reactor_turn_ns(b);
+    const uint64_t woken = atomic_load_explicit(&b->loop.turns.woken_ns, memory_order_relaxed);
+    const uint64_t since = began != 0 ? began : woken;
+    return since < now ? since : 0;
+}
+
+/* Whether the turn under way is one of Baton's own threads, which may be inside MPI. */
+static bool is_own_turn(const struct baton *b)
+{
+    return reactor_turn_ns(b) != 0 && !turns_are_lent(&b->loop.turns);
+}
+
+static void describe(const struct baton *b, uint64_t now, char detail[DETAIL_BYTES])
+{
+    const uint64_t since = stuck_since(b, now), ms = (since != 0 ? now - since : 0) / CLOCK_NS_PER_MS;
+    const uint32_t holder = owned_by(&b->loop.turns.lock);
+    if (is_own_turn(b) && !atomic_load_explicit(&b->stall.is_off_core, memory_order_relaxed))
+        snprintf(detail, DETAIL_BYTES, "the reactor has been inside MPI for %llu ms", (unsigned long long)ms);
+    else if (holder != 0 && !is_own_turn(b))
+        snprintf(detail, DETAIL_BYTES, "thread %lu, which makes Baton's turn, has been without a core for %llu ms",
+                 (unsigned long)holder, (unsigned long long)ms);
+    else
+        snprintf(detail, DETAIL_BYTES, "the reactor has been without a core for %llu ms", (unsigned long long)ms);
+}
+
+/* Gives up calls that are due and that no turn has judged. */
+static void give_up_late(struct baton *b, uint64_t now)
+{
+    char detail[DETAIL_BYTES];
+    describe(b, now, detail);
     give_up(b, now,
-            &(struct calls_reason){clock_before(now, b->settings.quiet_ms * CLOCK_NS_PER_MS), BATON_STATUS_EXPIRED,
-                                   BATON_ETIMEDOUT, detail});
-    if (!is || reactor_turn_ns(b) != began)
+            &(struct calls_reason){.judged_ns = reactor_judged_ns(b),
+                                   .due_ns = clock_before(now, STALL_LATE_NS),
+                                   .status = BATON_STATUS_EXPIRED,
+                                   .error = BATON_ETIMEDOUT,
+                                   .detail = detail});
+}
+
+void stall_help(struct baton *b, uint64_t now)
+{
+    struct stall *s = &b->stall;
+    uint64_t helped = atomic_load_explicit(&s->helped_ns, memory_order_relaxed);
+    const uint64_t since = stuck_since(b, now);
+    if (now < helped + AGAIN_NS || since == 0 || now < since + STALL_LATE_NS || is_own_turn(b))
+        return;
+    if (atomic_compare_exchange_strong_explicit(&s->helped_ns, &helped, now, memory_order_relaxed,
+                                                memory_order_relaxed))
+        give_up_late(b, now);
+}
+
+/* ---- the watchdog ------------------------------------------------------------------------------------------------ */
+
+/* Of a turn of Baton's own: whether its thread has hardly run since the look before. */
+static void look_at_core(struct baton *b, uint64_t now)
+{
+    struct stall *s = &b->stall;
+    const uint64_t turn = is_own_turn(b) ? reactor_turn_ns(b) : 0;
+    const uint64_t ran = turn != 0 ? task_ran_ns(owned_by(&b->loop.turns.lock)) : 0;
+    const bool is_off =
+        turn != 0 && turn == s->seen_turn_ns && ran != 0 && ran - s->seen_ran_ns < (now - s->seen_ns) / 8;
+    atomic_store_explicit(&s->is_off_core, is_off, memory_order_relaxed);
+    s->seen_turn_ns = turn;
+    s->seen_ns = now;
+    s->seen_ran_ns = ran;
+}
+
+/* The turn under way does not end. */
+static void look_at_turn(struct baton *b, uint64_t now, uint64_t pause)
+{
+    const uint64_t began = reactor_turn_ns(b), since = stuck_since(b, now);
+    const uint64_t inside = began != 0 && now > began ? now - began : 0;
+    const bool was = atomic_load_explicit(&b->stall.turn_ns, memory_order_relaxed) == began;
+    char detail[DETAIL_BYTES];
+    if (since == 0 || now - since <= pause) /* the reactor itself gives calls up in time */
+        return;
+    describe(b, now, detail);
+    give_up(b, now,
+            &(struct calls_reason){.due_ns = clock_before(now, b->settings.quiet_ms * CLOCK_NS_PER_MS),
+                                   .status = BATON_STATUS_EXPIRED,
+                                   .error = BATON_ETIMEDOUT,
+                                   .detail = detail});
+    if (inside <= b->settings.stall_ms * CLOCK_NS_PER_MS || reactor_turn_ns(b) != began)
         return;
     atomic_store_explicit(&b->stall.turn_ns, began, memory_order_relaxed);
     if (!was)
         meter_stall(&b->loop.meter, inside);
-    uint32_t n = give_up(b, now, &(struct calls_reason){UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, detail});
+    uint32_t n =
+        give_up(b, now,
+                &(struct calls_reason){
+                    .due_ns = UINT64_MAX, .status = BATON_STATUS_FAILED, .error = BATON_ESTALL, .detail = detail});
     if (n == 0 && !was)
         log_line(&b->log, LOG_ERROR, "%s", detail);
+}
+
+/* When a call will be late that is due next and that no turn has judged. */
+static uint64_t next_late_ns(struct baton *b)
+{
+    const uint64_t due = b->loop.is_threaded ? calls_next_due_ns(b->calls, reactor_judged_ns(b)) : UINT64_MAX;
+    return due < UINT64_MAX - STALL_LATE_NS ? due + STALL_LATE_NS : UINT64_MAX;
+}
+
+static void look(struct baton *b, uint64_t now, uint64_t pause)
+{
+    look_at_core(b, now);
+    if (next_late_ns(b) <= now &&
+        (!is_own_turn(b) || atomic_load_explicit(&b->stall.is_off_core, memory_order_relaxed)))
+        give_up_late(b, now);
+    look_at_turn(b, now, pause);
+}
+
+/*
+ * When to look after a look at `looked`: after a pause, or as soon as a call will be late. The plan is said first, and
+ * then the calls are looked through (see stall_expect).
+ */
+static uint64_t plan_look(struct baton *b, uint64_t looked, uint64_t pause)
+{
+    struct stall *s = &b->stall;
+    atomic_store_explicit(&s->looks_ns, looked + pause, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    uint64_t until = next_late_ns(b);
+    if (until > looked + pause)
+        until = looked + pause;
+    if (until < looked + AGAIN_NS)
+        until = looked + AGAIN_NS;
+    atomic_store_explicit(&s->looks_ns, until, memory_order_relaxed);
+    return until;
+}
+
+/*
+ * Who was late itself gives the others a moment before it judges them, since the whole process may have been paused;
+ * but only once, unless it was late by a pause again.
+ */
+static bool is_late(struct stall *s, uint64_t planned, uint64_t now, uint64_t pause)
+{
+    s->was_late = now > planned + (s->was_late ? pause : STALL_LATE_NS);
+    return s->was_late;
 }
 
 static void *stall_main(void *arg)
 {
     struct baton *b = arg;
-    uint64_t quiet_ms = b->settings.quiet_ms, stall_ms = b->settings.stall_ms;
-    uint64_t pause = (quiet_ms < stall_ms ? quiet_ms : stall_ms) * CLOCK_NS_PER_MS / 4;
+    struct stall *s = &b->stall;
+    const uint64_t quiet_ms = b->settings.quiet_ms, stall_ms = b->settings.stall_ms;
+    const uint64_t pause = (quiet_ms < stall_ms ? quiet_ms : stall_ms) * CLOCK_NS_PER_MS / 4;
+    uint64_t looked = clock_now_ns();
     for (;;) {
-        uint64_t before = clock_now_ns();
-        if (latch_wait(&b->stall.rest, before + pause))
+        const uint32_t seen = bell_look(&s->bell);
+        if (atomic_load_explicit(&s->must_end, memory_order_acquire))
             return NULL;
+        const uint64_t until = plan_look(b, looked, pause), before = clock_now_ns();
+        if (before < until)
+            bell_sleep(&s->bell, seen, until - before);
+        const uint64_t now = clock_now_ns();
+        if (now < until) /* it was rung: it ends, or looks sooner */
+            continue;
         log_settle(&b->log, false);
-        if (clock_now_ns() - before < 2 * pause) /* else the whole process was paused */
-            look(b, pause);
+        if (!is_late(s, until, now, pause))
+            look(b, now, pause);
+        looked = now;
     }
+}
+
+/*
+ * The fence orders the call's entry in the table before the look at the plan, against the one in plan_look: either this
+ * sees the plan, or the watchdog the call.
+ */
+void stall_expect(struct baton *b, uint64_t due_ns)
+{
+    struct stall *s = &b->stall;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (due_ns + STALL_LATE_NS < atomic_load_explicit(&s->looks_ns, memory_order_relaxed))
+        bell_ring(&s->bell);
 }
 
 int stall_watch_start(struct baton *b)
@@ -114,7 +260,8 @@ void stall_watch_stop(struct baton *b)
     struct stall *s = &b->stall;
     if (!s->is_watching)
         return;
-    latch_open(&s->rest);
+    atomic_store_explicit(&s->must_end, true, memory_order_release);
+    bell_ring(&s->bell);
     pthread_join(s->thread, NULL);
     s->is_watching = false;
 }

@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stall: a watchdog thread that looks whether the reactor's turns end. It makes no MPI call, since a call of MPI
- * cannot be interrupted. While a turn lasts, the watchdog gives up calls whose time is over. When a turn has lasted
- * longer than BATON_STALL_MS (say, an operation on a dead rank never returns), it gives up all calls, and the engine's
- * calls are refused until the turn ends.
+ * stall: calls are answered in time although no turns are made. Three things keep turns away:
+ *
+ *   a thread that makes one, or is to make the next one, gets no core: the scheduler, a debugger or a cgroup keeps it
+ *   off. What is due is given up STALL_LATE_NS after its deadline, at once where the thread is the engine's, and once
+ *   it is seen not to run where it is Baton's own; the reactor is inside MPI, whose calls cannot be interrupted:
+ *   BATON_QUIET_MS after the deadline, as the core gives up what does not become quiet; and when one turn has lasted
+ *   longer than BATON_STALL_MS (say, an operation on a dead rank never returns), all calls are given up, and the
+ *   engine's calls are refused until it ends.
+ *
+ * A watchdog thread looks: four times in the shorter one of these two times, and where a call is due in between, soon
+ * after that. It makes no MPI call, and takes no lock that a thread of the engine holds. The reactor looks too while it
+ * waits for a thread that makes turns, and so does a thread that does nothing but poll.
+ *
+ * Under BATON_PROGRESS_CALLER turns come when the caller makes them. Only those that do not end are given up for.
  */
 #ifndef BATON_FRONT_STALL_H
 #define BATON_FRONT_STALL_H
@@ -13,7 +23,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/latch.h"
+#include "base/bell.h"
+
+/** So long after its deadline a call is given up for which no turn has been made. */
+#define STALL_LATE_NS UINT64_C(10000000)
 
 struct baton;
 
@@ -21,11 +34,19 @@ struct stall {
     /* the thread that opened the context */
     pthread_t thread;
     bool is_watching; /* `thread` runs */
+    /* the watchdog */
+    uint64_t seen_turn_ns, seen_ns, seen_ran_ns; /* Baton's own turn at the last look; when that was; what its thread
+                                                    had run until then */
+    bool was_late;                               /* for the last look */
     /* any thread */
-    struct latch rest;         /* opened to end it */
-    _Atomic uint64_t turn_ns;  /* when the last turn began that lasted too long; 0: none has */
-    _Atomic uint64_t over_ns;  /* when the last turn began of which the reactor knows that, and goes on */
-    _Atomic bool has_given_up; /* calls, and the reactor has not taken notice yet */
+    struct bell bell;           /* of the watchdog: it ends, or is to look sooner */
+    atomic_bool must_end;       /* it ends */
+    _Atomic uint64_t looks_ns;  /* when it looks next */
+    atomic_bool is_off_core;    /* the thread that makes that turn gets no core */
+    _Atomic uint64_t helped_ns; /* when another thread last looked */
+    _Atomic uint64_t turn_ns;   /* when the last turn began that lasted too long; 0: none has */
+    _Atomic uint64_t over_ns;   /* when the last turn began of which the reactor knows that, and goes on */
+    _Atomic bool has_given_up;  /* calls, and the reactor has not taken notice yet */
 };
 
 void stall_init(struct stall *s);
@@ -33,6 +54,12 @@ void stall_init(struct stall *s);
 /** Makes and ends the watchdog. */
 int stall_watch_start(struct baton *b);
 void stall_watch_stop(struct baton *b);
+
+/** A call was queued that is due then: the watchdog looks in time. Any thread. */
+void stall_expect(struct baton *b, uint64_t due_ns);
+
+/** The calling thread finds that turns are not made: gives up what is due, unless another thread has just looked. */
+void stall_help(struct baton *b, uint64_t now_ns);
 
 /** The turn under way has lasted longer than BATON_STALL_MS. Any thread. */
 bool stall_is_on(const struct baton *b);

@@ -302,6 +302,7 @@ static void begin_turns(struct baton *b, enum context_state from)
         core_greet(b->core, clock_now_ns());
         lend_start(&b->lent);
     }
+    atomic_store_explicit(&b->start.is_whole, true, memory_order_release);
     atomic_compare_exchange_strong(&b->state, &from, CONTEXT_STARTED);
 }
 

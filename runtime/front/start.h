@@ -16,6 +16,7 @@ struct baton;
 
 struct start {
     baton_driver_t driver; /* of a device's memory; all 0: none was given */
+    atomic_bool is_whole;  /* the core and the paths are there, until the context is closed. Read by any thread */
     bool stages;           /* segments have buffers for bytes that are staged */
     /* where caches come late */
     atomic_bool is_declared; /* this rank's cache; set by any thread */

@@ -6,24 +6,21 @@
 
 #include "base/bell.h"
 #include "base/clock.h"
+#include "base/task.h"
 #include "shm/rings.h"
 
 #define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
 #define SPINNING_NS (100 * CLOCK_NS_PER_US) /* who has polled for so long polls on */
 #define HEARD_NS (10 * CLOCK_NS_PER_MS)     /* for how long turns are made after a ring from another node */
 #define APART_NS (50 * CLOCK_NS_PER_US)     /* polls with longer pauses do not follow each other at once */
+#define LATE_NS (2 * CLOCK_NS_PER_MS)       /* a reactor that wakes later than so has no core */
 #define TURNS_A_TRANSFER 4                  /* to take it, move it, read its generation and end it */
 #define BLOCKS_MOST 4096                    /* of a call that a caller's turn takes: about 10 us for their tables */
 
 void turns_init(struct turns *t)
 {
     *t = (struct turns){.can_lend = false};
-    pthread_mutex_init(&t->lock, NULL);
-}
-
-void turns_fini(struct turns *t)
-{
-    pthread_mutex_destroy(&t->lock);
+    owned_init(&t->lock);
 }
 
 /* When a ring is made that a reactor puts off: events that follow each other put it off no further. */
@@ -33,9 +30,20 @@ static uint64_t late_ns(const struct baton *b, uint64_t owed_ns)
     return (owed_ns < woke_ns ? owed_ns : woke_ns) + TURNS_AWAKE_NS;
 }
 
+static uint64_t owed_ns(const struct turns *t)
+{
+    return atomic_load_explicit(&t->owed_ns, memory_order_relaxed);
+}
+
+static uint64_t woken_ns(const struct turns *t)
+{
+    return atomic_load_explicit(&t->woken_ns, memory_order_relaxed);
+}
+
 uint64_t turns_due_ns(const struct baton *b)
 {
-    return b->loop.turns.owed_ns != 0 ? late_ns(b, b->loop.turns.owed_ns) : UINT64_MAX;
+    const uint64_t owed = owed_ns(&b->loop.turns);
+    return owed != 0 ? late_ns(b, owed) : UINT64_MAX;
 }
 
 /*
@@ -46,9 +54,10 @@ uint64_t turns_due_ns(const struct baton *b)
 static bool puts_off(const struct baton *b, uint64_t now)
 {
     const struct turns *t = &b->loop.turns;
-    if (t->is_lent)
-        return t->woken_ns < t->last_ns + TURNS_OWED_NS;
-    return now < late_ns(b, t->owed_ns != 0 ? t->owed_ns : now);
+    const uint64_t owed = owed_ns(t);
+    if (turns_are_lent(t))
+        return woken_ns(t) < t->last_ns + TURNS_OWED_NS;
+    return now < late_ns(b, owed != 0 ? owed : now);
 }
 
 void turns_ring(struct baton *b, uint64_t now)
@@ -57,15 +66,15 @@ void turns_ring(struct baton *b, uint64_t now)
     struct rings *rings = paths_rings(b->paths);
     rings_ring(rings, puts_off(b, now) ? RINGS_NOW : RINGS_LATER);
     if (!rings_wait(rings))
-        t->owed_ns = 0;
-    else if (t->owed_ns == 0)
-        t->owed_ns = now;
+        atomic_store_explicit(&t->owed_ns, 0, memory_order_relaxed);
+    else if (owed_ns(t) == 0)
+        atomic_store_explicit(&t->owed_ns, now, memory_order_relaxed);
 }
 
 void turns_ring_all(struct baton *b)
 {
     rings_ring(paths_rings(b->paths), RINGS_LATER);
-    b->loop.turns.owed_ns = 0;
+    atomic_store_explicit(&b->loop.turns.owed_ns, 0, memory_order_relaxed);
 }
 
 uint32_t turns_look(struct baton *b)
@@ -89,7 +98,7 @@ static bool has_long(const struct turns *t)
 /* Whether more happens by itself in the next turn. */
 static bool goes_on(const struct baton *b)
 {
-    return b->port->path.busy(b->port->path.self) || !ring_is_empty(b->submits) || b->loop.is_cut;
+    return b->port->path.busy(b->port->path.self) || !intake_is_empty(&b->submits) || b->loop.is_cut;
 }
 
 /*
@@ -99,32 +108,53 @@ static bool goes_on(const struct baton *b)
 static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_t most_ns)
 {
     struct turns *t = &b->loop.turns;
-    const uint64_t least = t->count[by] + TURNS_A_TRANSFER;
+    const uint64_t least = count_of(&t->count[by]) + TURNS_A_TRANSFER;
     bool active = true;
-    t->is_lent = true;
+    atomic_store_explicit(&t->is_lent, true, memory_order_relaxed);
     paths_lend(b->paths, true);
     t->last_ns = began;
-    while (active && !has_long(t) && (t->last_ns - began < most_ns || t->count[by] < least)) {
+    while (active && !has_long(t) && (t->last_ns - began < most_ns || count_of(&t->count[by]) < least)) {
         turns_look(b);
-        t->count[by]++;
+        count_add(&t->count[by], 1);
         active = reactor_turn(b, t->last_ns) && goes_on(b);
         t->last_ns = clock_now_ns();
     }
-    t->is_lent = false;
+    atomic_store_explicit(&t->is_lent, false, memory_order_relaxed);
     paths_lend(b->paths, false);
-    return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= t->woken_ns;
+    return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= woken_ns(t);
 }
 
-/* Without the lock. A reactor that was abandoned does not sleep, and MPI may free the bell (turns_rest). */
-static void wake_reactor(struct baton *b)
+/* Without the lock, around a use of the bell: MPI may free it once a reactor was abandoned (turns_rest). */
+static bool may_ring(struct baton *b)
 {
-    struct turns *t = &b->loop.turns;
+    atomic_fetch_add_explicit(&b->loop.turns.ringing, 1, memory_order_seq_cst);
+    return !atomic_load_explicit(&b->loop.abandon, memory_order_seq_cst);
+}
+
+static void has_rung_it(struct baton *b)
+{
+    atomic_fetch_sub_explicit(&b->loop.turns.ringing, 1, memory_order_release);
+}
+
+/* A reactor that was abandoned does not sleep. */
+void turns_wake(struct baton *b)
+{
     if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER) /* nobody sleeps on the bell */
         return;
-    atomic_fetch_add_explicit(&t->ringing, 1, memory_order_seq_cst);
-    if (!atomic_load_explicit(&b->loop.abandon, memory_order_seq_cst))
+    if (may_ring(b))
         bell_ring(fabric_bell(b->fabric));
-    atomic_fetch_sub_explicit(&t->ringing, 1, memory_order_release);
+    has_rung_it(b);
+}
+
+/* Takes the lock for turns of a thread of the engine, if turns are lent, and to this one. */
+static bool take_turns(struct turns *t, uint64_t now)
+{
+    if (!t->can_lend || has_long(t) || task_rank(now) < t->least_rank || !owned_try(&t->lock))
+        return false;
+    if (atomic_load_explicit(&t->is_open, memory_order_relaxed))
+        return true;
+    owned_give(&t->lock);
+    return false;
 }
 
 /*
@@ -138,7 +168,7 @@ static bool is_for_worker(const struct baton *b, uint64_t bytes, uint64_t left_n
            left_ns > b->settings.sleep_us * CLOCK_NS_PER_US && paths_ask(b->paths);
 }
 
-void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes, uint64_t left_ns)
+void turns_call(struct baton *b, uint64_t now, uint64_t blocks, uint64_t bytes, uint64_t left_ns)
 {
     struct turns *t = &b->loop.turns;
     uint64_t spent = atomic_load_explicit(&t->lent_ns, memory_order_relaxed);
@@ -147,16 +177,14 @@ void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes, uint64_t left_
         atomic_store_explicit(&t->has_long, true, memory_order_relaxed);
     if (is_for_worker(b, bytes, left_ns))
         return;
-    if (t->can_lend && !has_long(t) && spent < LENT_NS && pthread_mutex_trylock(&t->lock) == 0) {
-        if (t->is_open) {
-            const uint64_t began = clock_now_ns(); /* under the lock: the core's clock never goes back */
-            done = turn_here(b, TURNS_CALL, began, LENT_NS - spent);
-            atomic_store_explicit(&t->lent_ns, spent + t->last_ns - began, memory_order_relaxed);
-        }
-        pthread_mutex_unlock(&t->lock);
+    if (spent < LENT_NS && take_turns(t, now)) {
+        const uint64_t began = clock_now_ns(); /* under the lock: the core's clock never goes back */
+        done = turn_here(b, TURNS_CALL, began, LENT_NS - spent);
+        atomic_store_explicit(&t->lent_ns, spent + t->last_ns - began, memory_order_relaxed);
+        owned_give(&t->lock);
     }
     if (!done)
-        wake_reactor(b);
+        turns_wake(b);
 }
 
 /* What the calling thread has polled, of whichever context. */
@@ -165,28 +193,26 @@ static _Thread_local struct {
     uint64_t spins_since_ns; /* since when polls have followed each other at once */
 } polls;
 
-/* A poll that found nothing: whether its thread does nothing else than polling. */
-static bool spins(uint64_t now)
+/* A poll that found nothing: for how long its thread has done nothing else than polling. */
+static uint64_t spun_ns(uint64_t now)
 {
     if (now > polls.polled_ns + APART_NS)
         polls.spins_since_ns = now;
     polls.polled_ns = now;
-    return now >= polls.spins_since_ns + SPINNING_NS;
+    return now - polls.spins_since_ns;
 }
 
-/* Such a thread is faster than a reactor that must wake. */
-static void attend(struct baton *b)
+/* Such a thread is faster than a reactor that must wake. Without the lock: it may lose its core at any moment. */
+static void attend(struct baton *b, uint64_t now)
 {
     struct turns *t = &b->loop.turns;
-    const uint64_t now = clock_now_ns();
-    if (!spins(now))
-        return;
-    t->attended_ns = now;
-    if (t->woken_ns <= now + TURNS_OWED_NS) {
+    const uint64_t woken = woken_ns(t);
+    atomic_store_explicit(&t->attended_ns, now, memory_order_relaxed);
+    if (woken <= now + TURNS_OWED_NS) {
         bell_attend(fabric_bell(b->fabric), now);
-    } else if (t->hurried_ns != t->woken_ns) { /* it sleeps again, for less */
-        t->hurried_ns = t->woken_ns;
-        bell_ring(fabric_bell(b->fabric));
+    } else if (atomic_load_explicit(&t->hurried_ns, memory_order_relaxed) != woken) {
+        atomic_store_explicit(&t->hurried_ns, woken, memory_order_relaxed);
+        bell_ring(fabric_bell(b->fabric)); /* it sleeps again, for less */
         turns_look(b);
     }
 }
@@ -194,28 +220,50 @@ static void attend(struct baton *b)
 /*
  * A thread that does nothing but poll waits for the turns of another one, which may need this very core: one that was
  * woken would wait for the next tick of the system's clock, and one that yields between two turns until this thread
- * yields too, or is preempted.
+ * yields too, or is preempted. Where that one gets no core at all, or is stopped, this thread gives up what is due.
  */
-static void give_way(void)
+static void give_way(struct baton *b, uint64_t now, uint64_t spun)
 {
-    if (!spins(clock_now_ns()))
+    if (spun < SPINNING_NS)
         return;
+    if (spun >= STALL_LATE_NS)
+        stall_help(b, now);
     sched_yield();
     polls.polled_ns = clock_now_ns(); /* however long that took, it spins on */
 }
 
-/* A poll that found nothing: if the bell has rung since the last turn, what came is at hand sooner than the reactor. */
+/* Whether a reactor that has slept or yielded should have made a turn for some time: it gets no core. */
+static bool is_late(const struct turns *t, uint64_t now)
+{
+    const uint64_t woken = woken_ns(t);
+    return woken != 0 && now > woken + LATE_NS;
+}
+
+/* A turn for a poll that found nothing, or rings that are owed. Under the lock. True: a turn was made. */
 static bool turn_for_poll(struct baton *b)
 {
     struct turns *t = &b->loop.turns;
-    const bool rang = has_rung(b);
-    if (t->owed_ns != 0 && (!rang || clock_now_ns() > t->owed_ns + TURNS_OWED_NS))
+    const uint64_t now = clock_now_ns(), owed = owed_ns(t);
+    const bool turns = has_rung(b) || is_late(t, now);
+    if (owed != 0 && (!turns || now > owed + TURNS_OWED_NS))
         turns_ring_all(b);
-    if (rang && !turn_here(b, TURNS_POLL, clock_now_ns(), LENT_NS)) {
+    if (turns && !turn_here(b, TURNS_POLL, now, LENT_NS)) {
         bell_ring(fabric_bell(b->fabric));
         turns_look(b); /* that one woke the reactor, and is not for the next poll */
     }
-    return rang;
+    return turns;
+}
+
+/*
+ * If the bell has rung since the last turn, what came is at hand sooner than the reactor. Else looks at the bell again.
+ */
+static bool look_for_poll(struct baton *b, uint64_t now, uint64_t spun)
+{
+    struct turns *t = &b->loop.turns;
+    const bool wants = owed_ns(t) != 0 || has_rung(b) || is_late(t, now);
+    if (!wants && spun >= SPINNING_NS)
+        attend(b, now);
+    return wants;
 }
 
 bool turns_polled(struct baton *b, bool any)
@@ -225,15 +273,21 @@ bool turns_polled(struct baton *b, bool any)
         atomic_store_explicit(&t->lent_ns, 0, memory_order_relaxed);
     if (any || !b->loop.is_threaded)
         return false;
-    if (!t->can_lend || has_long(t) || pthread_mutex_trylock(&t->lock) != 0) {
-        give_way(); /* whoever has the lock looks for itself, or the next poll does */
-        return false;
+    const uint64_t now = clock_now_ns(), spun = spun_ns(now);
+    const bool is_taken = owned_by(&t->lock) != 0;
+    bool wants = false, turned = false;
+    if (t->can_lend && !has_long(t) && !is_taken && task_rank(now) >= t->least_rank) {
+        wants = may_ring(b) && atomic_load_explicit(&t->is_open, memory_order_relaxed) && look_for_poll(b, now, spun);
+        has_rung_it(b);
+        if (!wants)
+            return false;
     }
-    const bool is_open = t->is_open;
-    bool turned = is_open && turn_for_poll(b); /* where nothing is lent, MPI may be gone, and the bell with it */
-    if (is_open && !turned)
-        attend(b);
-    pthread_mutex_unlock(&t->lock);
+    if (wants && take_turns(t, now)) {
+        turned = turn_for_poll(b);
+        owned_give(&t->lock);
+    } else {
+        give_way(b, now, spun); /* whoever has the lock looks for itself, or the next poll does */
+    }
     return turned;
 }
 
@@ -252,12 +306,13 @@ void turns_worker(void *arg, bool runs_out)
     struct baton *b = arg;
     struct turns *t = &b->loop.turns;
     bool done = false;
-    if (runs_out && t->can_lend && !has_long(t) && pthread_mutex_trylock(&t->lock) == 0) {
-        done = t->is_open && turn_here(b, TURNS_WORKER, clock_now_ns(), LENT_NS);
-        pthread_mutex_unlock(&t->lock);
+    const uint64_t now = clock_now_ns();
+    if (runs_out && take_turns(t, now)) {
+        done = turn_here(b, TURNS_WORKER, clock_now_ns(), LENT_NS);
+        owned_give(&t->lock);
     }
     if (!done)
-        wake_reactor(b);
+        turns_wake(b);
 }
 
 /* Turns while anything happens, and for as long after it as the reactor spins. */
@@ -269,7 +324,7 @@ static void turns_for_ring(struct baton *b)
     while (now < began + HEARD_NS && !reactor_must_end(&b->loop) &&
            (now - active_ns <= spin_ns || reactor_must_poll(b))) {
         turns_look(b);
-        t->count[TURNS_DOORBELL]++;
+        count_add(&t->count[TURNS_DOORBELL], 1);
         if (reactor_turn(b, now))
             active_ns = now;
         else if (reactor_must_poll(b))
@@ -282,10 +337,10 @@ void turns_rung(void *arg)
 {
     struct baton *b = arg;
     struct turns *t = &b->loop.turns;
-    if (pthread_mutex_trylock(&t->lock) == 0) {
+    if (owned_try(&t->lock)) {
         if (t->is_open && !paths_has_driver(b->paths))
             turns_for_ring(b);
-        pthread_mutex_unlock(&t->lock);
+        owned_give(&t->lock);
     }
-    wake_reactor(b); /* what the ring told of may come later than it, and more without one */
+    turns_wake(b); /* what the ring told of may come later than it, and more without one */
 }

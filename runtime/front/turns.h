@@ -21,15 +21,20 @@
  * reactor wakes every TURNS_OWED_NS meanwhile, for what came after the last poll.
  *
  * Whoever makes turns holds `lock`, and so do those who read what follows it. Nobody waits for it but the reactor: a
- * call that finds it taken leaves all to whoever has it.
+ * call that finds it taken leaves all to whoever has it. A thread of the engine holds it for turns alone, and only if
+ * the scheduler ranks it as high as the reactor was ranked before its priority was raised: a thread that gets no core
+ * while it makes a turn holds up all others. While one does all the same, as a debugger may stop it, what is due is
+ * given up in time (front/stall.h). A poll makes turns in place of a reactor that gets no core when it is due.
  */
 #ifndef BATON_FRONT_TURNS_H
 #define BATON_FRONT_TURNS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/count.h"
+#include "base/owned.h"
 
 struct baton;
 
@@ -38,19 +43,22 @@ enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_DOORBELL, TURNS_BY }
 
 struct turns {
     bool can_lend;            /* turns can be lent, in this world; set before the context is started */
+    int least_rank;           /* of threads that make them (base/task.h); likewise */
     _Atomic uint64_t lent_ns; /* how long calls made turns since events were last polled */
-    uint64_t owed_ns;         /* since when rings are put off; 0: none are. Under the lock */
     _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
     _Atomic bool has_long;    /* a call is queued that only the reactor takes */
     _Atomic uint32_t ringing; /* threads that may ring the bell just now, without the lock */
-    pthread_mutex_t lock;
-    bool is_open;         /* others may make turns: the reactor has begun its loop, and nothing closes */
-    bool is_lent;         /* the turn under way is not the reactor's */
-    uint64_t last_ns;     /* when the last one that was not the reactor's ended */
-    uint64_t woken_ns;    /* when the reactor wakes of itself; 0: it does not sleep */
-    uint64_t attended_ns; /* when a thread that polls so last looked at the bell */
-    uint64_t hurried_ns;  /* `woken_ns` of a sleep that was cut short, for that thread's sake */
-    uint64_t count[TURNS_BY];
+    struct owned lock;
+    /* written under the lock, read by any thread */
+    _Atomic bool is_open;      /* others may make turns: the reactor has begun its loop, and nothing closes */
+    _Atomic bool is_lent;      /* the turn under way is not the reactor's */
+    _Atomic uint64_t owed_ns;  /* since when rings are put off; 0: none are */
+    _Atomic uint64_t woken_ns; /* when the reactor, which sleeps or yields, wakes of itself; 0: it does neither */
+    count_t count[TURNS_BY];
+    uint64_t last_ns; /* when the last turn that was not the reactor's ended */
+    /* any thread */
+    _Atomic uint64_t attended_ns; /* when a thread that does nothing but poll last looked at the bell */
+    _Atomic uint64_t hurried_ns;  /* `woken_ns` of a sleep that was cut short, for that thread's sake */
 };
 
 /** The longest time by which a ring is put off. The reactor's sleeps are no longer while calls and polls are made. */
@@ -60,18 +68,27 @@ struct turns {
 #define TURNS_AWAKE_NS UINT64_C(200000)
 
 void turns_init(struct turns *t);
-void turns_fini(struct turns *t);
 
 /**
- * A call of so many blocks was queued, for which at most so many bytes are copied here within so many nanoseconds:
- * makes turns here if they are lent, or wakes a copy worker to make them, or else the reactor. Any thread.
+ * A call of so many blocks was queued at `now_ns`, for which at most so many bytes are copied here within so many
+ * nanoseconds: makes turns here if they are lent, or wakes a copy worker to make them, or else the reactor. Any thread.
  */
-void turns_call(struct baton *b, uint64_t blocks, uint64_t bytes, uint64_t left_ns);
+void turns_call(struct baton *b, uint64_t now_ns, uint64_t blocks, uint64_t bytes, uint64_t left_ns);
+
+/** Whether the turn under way is not the reactor's, nor of the thread that hears rings. Any thread. */
+static inline bool turns_are_lent(const struct turns *t)
+{
+    return atomic_load_explicit(&t->is_lent, memory_order_relaxed);
+}
+
+/** Wakes the reactor if it sleeps. Any thread. */
+void turns_wake(struct baton *b);
 
 /**
  * Events were polled, and there were any or none: calls may make turns again. If there were none and something has
- * happened that no turn has seen yet, makes one here, and returns true: poll again. Where another thread makes the
- * turns, a thread that does nothing but poll yields its core here instead. Any thread.
+ * happened that no turn has seen yet, or the reactor is late, makes one here, and returns true: poll again. Where
+ * another thread makes the turns, a thread that does nothing but poll yields its core here instead, and gives up what
+ * is due if that thread gets none. Any thread.
  */
 bool turns_polled(struct baton *b, bool any);
 

@@ -48,7 +48,7 @@ static bool unwrap(struct control *c, const struct inbox_message *m)
     if (p != NULL && m->bytes >= 0)
         kind = envelope_open(&p->counts, m->data, (uint32_t)m->bytes, &why);
     if (why != NULL) {
-        c->bad++;
+        count_add(&c->bad, 1);
         log_line(c->world->log, LOG_WARN, "a bad message came from rank %d: %s", (int)m->rank, why);
     }
     if (kind != ENVELOPE_REFUSED)
@@ -73,7 +73,7 @@ static int hand_out(struct control *c, struct port_event *events, int max)
     struct inbox_message m;
     while (n < max && take(c, &m)) {
         if (m.bytes < 0 && m.rank == UINT32_MAX) { /* logged already */
-            c->bad++;
+            count_add(&c->bad, 1);
             continue;
         }
         if (!unwrap(c, &m))

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/count.h"
 #include "core/port.h"
 #include "mpi/inbox.h"
 #include "mpi/outbox.h"
@@ -27,7 +28,7 @@ struct control {
     bool has_failed; /* the channel carries no messages any more */
     struct outbox outbox;
     struct inbox inbox;
-    uint64_t bad;      /* messages that were refused */
+    count_t bad;       /* messages that were refused */
     uint32_t expected; /* at close: the MPI messages that this rank has to receive in all */
 };
 

@@ -347,7 +347,7 @@ uint64_t fabric_busy(const struct fabric *f)
 struct fabric_counts fabric_counts(const struct fabric *f)
 {
     struct rma_counts rma = rma_counts(&f->rma);
-    return (struct fabric_counts){.messages_bad = f->control.bad,
+    return (struct fabric_counts){.messages_bad = count_of(&f->control.bad),
                                   .flushes = rma.flushes,
                                   .settled = rma.settled,
                                   .poisoned = rma.poisonings,

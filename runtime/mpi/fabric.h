@@ -176,7 +176,7 @@ void fabric_sync(struct fabric *f);
 /** Bytes of data in flight and requests open, parked ones apart. 0: the reactor need not keep polling. */
 uint64_t fabric_busy(const struct fabric *f);
 
-/** What the fabric counts by itself. */
+/** What the fabric counts by itself. Any thread. */
 struct fabric_counts {
     uint64_t messages_bad; /* refused before the core saw them */
     uint64_t flushes, settled, poisoned;

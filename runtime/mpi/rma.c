@@ -223,7 +223,7 @@ static void test_parked(struct rma *r, uint64_t now)
             return;
         rc = rma_requests_test_parked(&r->requests, at, &is_done);
         if (rc == MPI_SUCCESS && !is_done) {
-            r->settled++;
+            count_add(&r->settled, 1);
             log_line(r->world->log, LOG_WARN,
                      "MPI lost the completion of an operation with rank %" PRIu32 ": settled by a flush", op->peer);
             is_done = true;
@@ -299,16 +299,17 @@ int rma_progress(struct rma *r, struct port_event *events, int max)
         test_active(r, now);
         test_parked(r, now);
         rma_requests_park(&r->requests, now);
+        count_set(&r->parked, r->requests.num_parked);
     }
     return hand_out(r, events, max);
 }
 
 struct rma_counts rma_counts(const struct rma *r)
 {
-    return (struct rma_counts){.flushes = r->peers.flushes,
-                               .settled = r->settled,
-                               .poisonings = r->peers.poisonings,
-                               .parked = r->requests.num_parked};
+    return (struct rma_counts){.flushes = count_of(&r->peers.flushes),
+                               .settled = count_of(&r->settled),
+                               .poisonings = count_of(&r->peers.poisonings),
+                               .parked = (uint32_t)count_of(&r->parked)};
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */

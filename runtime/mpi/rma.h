@@ -39,10 +39,10 @@ struct rma {
     struct rma_peers peers;
     struct rma_requests requests;
     struct sieve_pool sieves;
-    uint64_t settled; /* operations whose completion MPI lost */
+    count_t settled, parked; /* operations whose completion MPI lost; parked requests by now */
 };
 
-/** What is counted from the start on; of parked requests, how many there are. */
+/** What is counted from the start on; of parked requests, how many there are. Any thread. */
 struct rma_counts {
     uint64_t flushes, settled, poisonings;
     uint32_t parked;

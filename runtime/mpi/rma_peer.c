@@ -54,7 +54,7 @@ void rma_peer_end(struct rma_peer *p, bool data)
 int rma_peer_poison(struct rma_peers *s, struct rma_peer *p, const char *call, int rc)
 {
     if (!p->is_poisoned) {
-        s->poisonings++;
+        count_add(&s->poisonings, 1);
         log_each(s->world->log, LOG_WARN,
                  "%s to rank %" PRIu32 " failed (MPI error %d): nothing more is read from it or written to it", call,
                  p->rank, rc);
@@ -106,7 +106,7 @@ int rma_peer_flush(struct rma_peers *s, struct rma_peer *p)
         rc = MPI_Win_flush((int)p->rank, s->windows->exposure.windows[i]);
     if (rc != MPI_SUCCESS)
         return rma_peer_poison(s, p, "MPI_Win_flush", rc);
-    s->flushes++;
+    count_add(&s->flushes, 1);
     s->unflushed -= p->unflushed;
     s->num_unflushed -= p->unflushed > 0;
     p->unflushed = 0;

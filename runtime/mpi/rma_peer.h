@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/count.h"
 #include "base/patience.h"
 #include "mpi/quirks.h"
 #include "mpi/rma_op.h"
@@ -52,7 +53,7 @@ struct rma_peers {
     struct rma_peer **by_rank; /* NULL: nothing was asked of it yet */
     uint64_t unflushed;        /* of all peers together */
     uint64_t num_unflushed;    /* peers that have some */
-    uint64_t flushes, poisonings;
+    count_t flushes, poisonings;
 };
 
 /** *s zeroed before. False: no memory. */

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/count.h"
+
 #define LINE 64u
 #define PLACE_BYTES 2048u
 #define TAKEN_MOST 16 /* messages that one call takes */
@@ -36,7 +38,7 @@ struct lanes {
     uint32_t *sender;            /* by number among the ranks of my node: the rank */
     uint32_t *taken;             /* likewise: as the tail in my area says */
     struct rings *rings;
-    uint64_t bad;
+    count_t bad;
     bool is_cut; /* the last look took as many messages as it may */
     const struct logger *log;
     uint8_t (*message)[LANES_MESSAGE_MAX];
@@ -115,7 +117,7 @@ int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t byt
 
 static void refuse(struct lanes *l, uint32_t sender, const char *why, uint32_t value)
 {
-    l->bad++;
+    count_add(&l->bad, 1);
     log_line(l->log, LOG_WARN, "a bad message came from rank %u: %s: %u", l->sender[sender], why, value);
 }
 
@@ -171,7 +173,7 @@ int lanes_take(struct lanes *l, struct port_event *events, int max)
 
 uint64_t lanes_bad(const struct lanes *l)
 {
-    return l->bad;
+    return count_of(&l->bad);
 }
 
 bool lanes_are_cut(const struct lanes *l)

@@ -25,7 +25,7 @@ void report_emit(struct core *core, struct outcome *verdict, const struct wire_v
     e->peer = v->peer;
     e->of = v->verb == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
     snprintf(e->detail, sizeof e->detail, "%s", v->detail);
-    core->stats.verdicts++;
+    count_add(&core->stats.verdicts, 1);
     outcome_emit(core, verdict, BATON_EVENT_VERDICT, (baton_status_t)v->status, v->error);
 }
 
@@ -81,7 +81,7 @@ static void reported_early(struct core *core, const struct wire_verdict *v)
     if (call != NULL && verdict == NULL)
         return; /* it was told of this call already */
     if (verdict == NULL) {
-        core->stats.verdicts_lost++;
+        count_add(&core->stats.verdicts_lost, 1);
         return;
     }
     if (call != NULL) {

@@ -18,7 +18,7 @@ static void on_message(struct core *core, uint32_t rank, const struct wire_messa
         (to_leader && !takes_part(core, core->c.directory->index_of[rank])) ||
         m->verdict.engine >= core->c.directory->num_engines ||
         m->verdict.peer >= (int32_t)core->c.directory->num_ranks) {
-        core->stats.messages_bad++;
+        count_add(&core->stats.messages_bad, 1);
         return;
     }
     if (m->type == WIRE_REPORT)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/task.h"
 #include "front/context.h"
 #include "shm/rings.h"
 #include "with_set_clock.h"
@@ -32,7 +33,7 @@ static struct {
     bool must_poll, must_end, has_driver, takes; /* takes: a copy worker is free */
     unsigned stops_polling_after;                /* so many turns; 0: never */
     uint64_t next_ns;
-    unsigned turns, asked, yields;
+    unsigned turns, asked, yields, helped;
     uint64_t began; /* of the last turn */
     bool was_lent, lends;
     baton_progress_mode_t mode;
@@ -65,6 +66,13 @@ bool reactor_must_end(const struct loop *l)
 {
     (void)l;
     return they.must_end;
+}
+
+void stall_help(struct baton *of, uint64_t now)
+{
+    assert_ptr_equal(of, &b);
+    assert_int_equal(now, now_ns);
+    they.helped++;
 }
 
 bool paths_has_driver(const struct paths *p)
@@ -142,7 +150,7 @@ static int begin(void **state)
     b.settings.inline_bytes = INLINE_BYTES;
     b.settings.sleep_us = SLEEP_US;
     b.settings.spin_us = SPIN_US;
-    b.submits = ring_create(4);
+    intake_init(&b.submits, 4);
     b.port = &port;
     turns_init(&b.loop.turns);
     assert_false(b.loop.turns.can_lend || b.loop.turns.is_open);
@@ -155,11 +163,8 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    assert_int_equal(pthread_mutex_trylock(&b.loop.turns.lock), 0); /* nobody has kept it */
-    pthread_mutex_unlock(&b.loop.turns.lock);
+    assert_int_equal(owned_by(&b.loop.turns.lock), 0); /* nobody has kept it */
     assert_false(b.loop.turns.is_lent);
-    turns_fini(&b.loop.turns);
-    ring_destroy(b.submits);
     rings_destroy(they.rings);
     return 0;
 }
@@ -180,7 +185,7 @@ static void test_a_call_makes_turns(void **state)
 {
     (void)state;
     const uint64_t began = now_ns;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 1);
     assert_int_equal(they.began, began);
     assert_true(they.was_lent);
@@ -190,12 +195,12 @@ static void test_a_call_makes_turns(void **state)
     assert_int_equal(they.asked, 0);
     they.active = 2; /* as long as more happens by itself */
     they.is_busy = true;
-    turns_call(&b, 1, INLINE_BYTES, LONG_NS);
+    turns_call(&b, now_ns, 1, INLINE_BYTES, LONG_NS);
     assert_int_equal(they.turns, 4);
     assert_int_equal(rung(), 0);
     they.active = 3;
     they.is_busy = false; /* the first did all */
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 5);
     assert_int_equal(rung(), 0);
 }
@@ -203,15 +208,16 @@ static void test_a_call_makes_turns(void **state)
 static void test_what_goes_on_by_itself(void **state)
 {
     (void)state;
-    static int call;
+    struct intake_item call;
     they.active = 1;
-    assert_true(ring_push(b.submits, &call));
-    turns_call(&b, 1, 1, LONG_NS);
+    assert_true(intake_reserve(&b.submits));
+    intake_push(&b.submits, &call);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 2);
-    assert_ptr_equal(ring_pop(b.submits), &call);
+    assert_ptr_equal(intake_pop(&b.submits), &call);
     they.active = 1;
     b.loop.is_cut = true;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 4);
     assert_int_equal(rung(), 0);
 }
@@ -223,23 +229,23 @@ static void test_a_call_does_not_last(void **state)
     they.active = 1000;
     they.is_busy = true;
     they.turn_ns = 40 * US;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 4);
     assert_int_equal(rung(), 1); /* the reactor is left more */
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 4);
     assert_int_equal(rung(), 2);
     they.active = 0; /* nothing is left, but this call may not look */
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 4);
     assert_int_equal(rung(), 3);
     assert_false(turns_polled(&b, true)); /* now it may again */
     they.active = 1000;
     they.turn_ns = 5 * US;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 4 + 10);
     assert_int_equal(rung(), 4);
-    turns_call(&b, 1, 1, LONG_NS); /* just these 50 us are over */
+    turns_call(&b, now_ns, 1, 1, LONG_NS); /* just these 50 us are over */
     assert_int_equal(they.turns, 4 + 10);
 }
 
@@ -248,13 +254,13 @@ static void test_calls_share_their_time(void **state)
 {
     (void)state;
     they.turn_ns = 20 * US;
-    turns_call(&b, 1, 1, LONG_NS);
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 0);
     they.active = 1000;
     they.is_busy = true;
     they.turn_ns = US;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 2 + 10);
     assert_int_equal(rung(), 1);
 }
@@ -264,14 +270,14 @@ static void test_the_reactor_is_needed(void **state)
 {
     (void)state;
     they.next_ns = b.loop.turns.woken_ns;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 0);
     they.next_ns--;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 1);
     they.next_ns = UINT64_MAX;
     they.must_poll = true;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 2);
     assert_int_equal(they.turns, 3);
 }
@@ -280,11 +286,11 @@ static void test_nobody_else_may(void **state)
 {
     (void)state;
     b.loop.turns.can_lend = false;
-    turns_call(&b, 1, 10 * INLINE_BYTES, LONG_NS);
+    turns_call(&b, now_ns, 1, 10 * INLINE_BYTES, LONG_NS);
     assert_int_equal(rung(), 1);
     b.loop.turns.can_lend = true;
     b.loop.turns.is_open = false;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 2);
     assert_false(turns_polled(&b, false));
     turns_worker(&b, true);
@@ -292,35 +298,94 @@ static void test_nobody_else_may(void **state)
     turns_rung(&b);
     assert_int_equal(rung(), 4);
     b.loop.turns.is_open = true;
-    pthread_mutex_lock(&b.loop.turns.lock); /* somebody makes one */
-    turns_call(&b, 1, 1, LONG_NS);
+    assert_true(owned_try(&b.loop.turns.lock)); /* somebody makes one */
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 5);
     bell_ring(&they.mine);
     assert_false(turns_polled(&b, false));
     turns_worker(&b, true);
     turns_rung(&b);
     assert_int_equal(rung(), 8);
-    pthread_mutex_unlock(&b.loop.turns.lock);
+    owned_give(&b.loop.turns.lock);
     assert_int_equal(they.turns, 0);
     assert_int_equal(they.asked, 0);
+}
+
+/* A thread that the scheduler ranks below the reactor may lose its core in a turn, and hold up all others. */
+static void test_a_thread_of_low_priority(void **state)
+{
+    (void)state;
+    b.loop.turns.least_rank = task_rank(0);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
+    assert_int_equal(they.turns, 1);
+    assert_int_equal(rung(), 0);
+    b.loop.turns.least_rank++;
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
+    assert_int_equal(rung(), 1);
+    assert_false(turns_polled(&b, false));
+    turns_worker(&b, true);
+    assert_int_equal(they.turns, 1);
+    b.loop.turns.woken_ns = now_ns + 150 * US;
+    for (unsigned i = 0; i < 200; i++, now_ns += US)
+        assert_false(turns_polled(&b, false));
+    assert_int_equal(they.mine.attended_ns, 0); /* nor does it look at the bell for others */
+    assert_int_equal(b.loop.turns.attended_ns, 0);
+    assert_true(they.yields > 0);
+}
+
+/* A reactor that should have made a turn 2 ms ago has no core: a poll makes its turns until it does. */
+static void test_a_reactor_without_a_core(void **state)
+{
+    (void)state;
+    b.loop.turns.woken_ns = now_ns - 2000 * US;
+    assert_false(turns_polled(&b, false));
+    now_ns++;
+    assert_true(turns_polled(&b, false));
+    assert_int_equal(they.turns, 1);
+    they.next_ns = now_ns + CLOCK_NS_PER_S;
+    assert_true(turns_polled(&b, false));
+    assert_int_equal(they.turns, 2);
+    b.loop.turns.woken_ns = 0; /* it makes one */
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(they.turns, 2);
+}
+
+/* Somebody has the lock, and does not go on: a thread that has polled for 10 ms gives up what is due, and yields. */
+static void test_a_holder_without_a_core(void **state)
+{
+    (void)state;
+    assert_true(owned_try(&b.loop.turns.lock));
+    const uint64_t began = now_ns;
+    for (; now_ns < began + 100 * US; now_ns += US)
+        assert_false(turns_polled(&b, false));
+    they.yield_ns = 9 * US;
+    while (now_ns < began + STALL_LATE_NS)
+        assert_false(turns_polled(&b, false));
+    assert_int_equal(they.helped, 0);
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(they.helped, 1);
+    now_ns += 51 * US; /* it did something else: the whole process may have been paused */
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(they.helped, 1);
+    owned_give(&b.loop.turns.lock);
 }
 
 /* A call of many blocks is the reactor's, and so is all that comes before it has taken it. */
 static void test_a_call_of_many_blocks(void **state)
 {
     (void)state;
-    turns_call(&b, 4096, 1, LONG_NS);
+    turns_call(&b, now_ns, 4096, 1, LONG_NS);
     assert_int_equal(they.turns, 1);
-    turns_call(&b, 4097, 10 * INLINE_BYTES, LONG_NS);
+    turns_call(&b, now_ns, 4097, 10 * INLINE_BYTES, LONG_NS);
     assert_int_equal(rung(), 1);
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 2);
     assert_false(turns_polled(&b, false));
     turns_worker(&b, true);
     assert_int_equal(they.turns, 1);
     assert_int_equal(they.asked, 0);
     b.loop.turns.has_long = false;
-    turns_call(&b, 1, 1, LONG_NS);
+    turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 2);
 }
 
@@ -329,16 +394,16 @@ static void test_a_worker_is_asked(void **state)
 {
     (void)state;
     they.takes = true;
-    turns_call(&b, 1, INLINE_BYTES + 1, SLEEP_US * US + 1);
+    turns_call(&b, now_ns, 1, INLINE_BYTES + 1, SLEEP_US * US + 1);
     assert_int_equal(they.asked, 1);
     assert_int_equal(they.turns, 0);
     assert_int_equal(rung(), 0);
-    turns_call(&b, 1, INLINE_BYTES + 1, SLEEP_US * US);
-    turns_call(&b, 1, INLINE_BYTES, LONG_NS);
+    turns_call(&b, now_ns, 1, INLINE_BYTES + 1, SLEEP_US * US);
+    turns_call(&b, now_ns, 1, INLINE_BYTES, LONG_NS);
     assert_int_equal(they.asked, 1);
     assert_int_equal(they.turns, 2);
     they.takes = false;
-    turns_call(&b, 1, INLINE_BYTES + 1, LONG_NS);
+    turns_call(&b, now_ns, 1, INLINE_BYTES + 1, LONG_NS);
     assert_int_equal(they.asked, 2);
     assert_int_equal(they.turns, 3);
 }
@@ -444,9 +509,9 @@ static void test_a_thread_that_polls_gives_way(void **state)
     assert_false(turns_polled(&b, false));
     assert_int_equal(they.yields, 4);
     b.loop.turns.has_long = false;
-    pthread_mutex_lock(&b.loop.turns.lock);
+    assert_true(owned_try(&b.loop.turns.lock));
     assert_false(turns_polled(&b, false));
-    pthread_mutex_unlock(&b.loop.turns.lock);
+    owned_give(&b.loop.turns.lock);
     assert_int_equal(they.yields, 5);
     b.loop.turns.can_lend = false;
     now_ns += 50 * US + 1; /* it did something else */
@@ -478,12 +543,12 @@ static void test_a_worker_whose_jobs_run_out(void **state)
     assert_int_equal(rung(), 3);
     b.loop.abandon = true; /* MPI may free the bell */
     turns_worker(&b, true);
-    turns_call(&b, 1, 1, CLOCK_NS_PER_S);
+    turns_call(&b, now_ns, 1, 1, CLOCK_NS_PER_S);
     assert_int_equal(rung(), 3);
     b.loop.abandon = false;
     they.mode = BATON_PROGRESS_CALLER; /* nobody waits on it */
     turns_worker(&b, true);
-    turns_call(&b, 1, 1, CLOCK_NS_PER_S);
+    turns_call(&b, now_ns, 1, 1, CLOCK_NS_PER_S);
     assert_int_equal(rung(), 3);
     they.mode = BATON_PROGRESS_THREAD;
     assert_true(turns_rest(&b, now_ns));
@@ -643,6 +708,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_calls_share_their_time, begin, end),
         cmocka_unit_test_setup_teardown(test_the_reactor_is_needed, begin, end),
         cmocka_unit_test_setup_teardown(test_nobody_else_may, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_thread_of_low_priority, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reactor_without_a_core, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_holder_without_a_core, begin, end),
         cmocka_unit_test_setup_teardown(test_a_call_of_many_blocks, begin, end),
         cmocka_unit_test_setup_teardown(test_a_worker_is_asked, begin, end),
         cmocka_unit_test_setup_teardown(test_a_poll_that_heard_a_ring, begin, end),

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/task.h"
 #include "base/thread.h"
 #include "front/context.h"
 #include "with_heard.h"
@@ -25,11 +26,23 @@
 #define STALL_MS 20000
 #define PAUSE_MS (QUIET_MS / 4) /* a quarter of the shorter one of the two */
 #define LOOKS_MOST 8
+#define TID 77
+#define LATE_MS (STALL_LATE_NS / MS)
+#define AGAIN_MS (LATE_MS / 2)
 
 /* The watchdog's next looks: it sleeps for so long, and then a turn is under way that began so long ago; 0: none. */
 static const struct look {
     uint64_t slept_ms, inside_ms;
+    uint64_t ran_ms;   /* its thread has run for so long in all */
+    uint64_t due_ms;   /* a call is due so long ago that no turn has judged; 0: none is */
+    uint64_t woken_ms; /* without a turn: the reactor should have made one so long ago; 0: it sleeps */
+    bool is_lent;      /* the turn is a thread's of the engine */
+    uint64_t asked_ms; /* how long it meant to sleep; 0: a pause */
 } * looks;
+#define LOOK(slept, inside)                                                                                            \
+    {                                                                                                                  \
+        .slept_ms = (slept), .inside_ms = (inside)                                                                     \
+    }
 static unsigned num_looks;
 
 /* What they do, and what they were asked. */
@@ -39,9 +52,10 @@ static struct {
     int thread_error;
     bool ends_early; /* the turn ends while its calls are given up */
     uint64_t turn_ns;
-    unsigned gave_up, told, stalls, joined, opened;
+    uint64_t ran_ns, due_ns, judged_ns;
+    unsigned gave_up, told, stalls, joined;
     struct calls_reason why[2 * LOOKS_MOST];
-    char detail[96];
+    char detail[112];
     uint64_t stalled_ns;
     void *(*run)(void *);
     void *arg;
@@ -64,23 +78,54 @@ int pthread_join(pthread_t thread, void **value)
     return 0;
 }
 
-void latch_open(struct latch *l)
+void bell_sleep(struct bell *bell, uint32_t seen, uint64_t timeout_ns)
 {
-    assert_ptr_equal(l, &b.stall.rest);
-    they.opened++;
-}
-
-bool latch_wait(struct latch *l, uint64_t until_ns)
-{
-    assert_ptr_equal(l, &b.stall.rest);
-    assert_int_equal(until_ns, now_ns + PAUSE_MS * MS);
-    if (num_looks == 0)
-        return true;
+    assert_ptr_equal(bell, &b.stall.bell);
+    assert_int_equal(seen, bell->rings);
+    if (num_looks == 0) { /* it is rung to end */
+        b.stall.must_end = true;
+        return;
+    }
+    assert_int_equal(timeout_ns, (looks->asked_ms > 0 ? looks->asked_ms : PAUSE_MS) * MS);
+    assert_int_equal(b.stall.looks_ns, now_ns + timeout_ns);
     now_ns += looks->slept_ms * MS;
     they.turn_ns = looks->inside_ms > 0 ? now_ns - looks->inside_ms * MS : 0;
+    they.ran_ns = looks->ran_ms * MS;
+    they.due_ns = looks->due_ms > 0 ? now_ns - looks->due_ms * MS : UINT64_MAX;
+    b.loop.turns.is_lent = looks->is_lent;
+    b.loop.turns.lock.word = looks->is_lent || looks->inside_ms > 0 ? TID : 0;
+    b.loop.turns.woken_ns = looks->woken_ms > 0 ? now_ns - looks->woken_ms * MS : 0;
     looks++;
     num_looks--;
-    return false;
+}
+
+void bell_ring(struct bell *bell)
+{
+    atomic_fetch_add(&bell->rings, 1);
+}
+
+uint64_t task_ran_ns(uint32_t thread)
+{
+    assert_int_equal(thread, TID);
+    return they.ran_ns;
+}
+
+uint64_t calls_next_due_ns(struct calls *c, uint64_t after_ns)
+{
+    (void)c;
+    assert_int_equal(after_ns, they.judged_ns);
+    return they.due_ns;
+}
+
+uint64_t reactor_judged_ns(const struct baton *of)
+{
+    (void)of;
+    return they.judged_ns;
+}
+
+uint32_t owned_by(const struct owned *o)
+{
+    return o->word;
 }
 
 uint64_t reactor_turn_ns(const struct baton *of)
@@ -141,6 +186,9 @@ static int begin(void **state)
     memset(&b, 0, sizeof b);
     b.settings.quiet_ms = QUIET_MS;
     b.settings.stall_ms = STALL_MS;
+    they.due_ns = UINT64_MAX;
+    they.judged_ns = 5;
+    b.loop.is_threaded = true;
     b.log = (struct logger){.level = LOG_WARN, .sink = hear};
     stall_init(&b.stall);
     assert_int_equal(stall_watch_start(&b), 0);
@@ -152,9 +200,9 @@ static int end(void **state)
 {
     (void)state;
     stall_watch_stop(&b);
-    assert_true(they.joined == 1 && they.opened == 1);
+    assert_true(they.joined == 1 && b.stall.must_end);
     stall_watch_stop(&b); /* it has ended */
-    assert_true(they.joined == 1 && they.opened == 1);
+    assert_int_equal(they.joined, 1);
     return 0;
 }
 
@@ -162,13 +210,14 @@ static void watch(const struct look *these, unsigned num)
 {
     looks = these;
     num_looks = num;
+    b.stall.must_end = false;
     assert_null(they.run(they.arg));
 }
 
 static void test_turns_that_end(void **state)
 {
     (void)state;
-    const struct look these[] = {{PAUSE_MS, 0}, {PAUSE_MS, 1}, {PAUSE_MS, PAUSE_MS}, {PAUSE_MS, 0}};
+    const struct look these[] = {LOOK(PAUSE_MS, 0), LOOK(PAUSE_MS, 1), LOOK(PAUSE_MS, PAUSE_MS), LOOK(PAUSE_MS, 0)};
     they.outcomes = 2;
     watch(these, 4);
     assert_int_equal(they.gave_up, 0);
@@ -181,7 +230,7 @@ static void test_turns_that_end(void **state)
 static void test_a_turn_that_lasts(void **state)
 {
     (void)state;
-    const struct look these[] = {{PAUSE_MS, PAUSE_MS + 1}, {PAUSE_MS, STALL_MS}};
+    const struct look these[] = {LOOK(PAUSE_MS, PAUSE_MS + 1), LOOK(PAUSE_MS, STALL_MS)};
     they.outcomes = 2;
     watch(these, 2);
     assert_int_equal(they.gave_up, 2);
@@ -208,7 +257,7 @@ static void test_a_turn_that_lasts(void **state)
 static void test_a_turn_that_lasts_too_long(void **state)
 {
     (void)state;
-    const struct look these[] = {{PAUSE_MS, STALL_MS + 1}, {PAUSE_MS, STALL_MS + 1 + PAUSE_MS}};
+    const struct look these[] = {LOOK(PAUSE_MS, STALL_MS + 1), LOOK(PAUSE_MS, STALL_MS + 1 + PAUSE_MS)};
     they.outcomes = 1;
     watch(these, 1);
     assert_int_equal(they.gave_up, 2);
@@ -240,7 +289,7 @@ static void test_a_turn_that_lasts_too_long(void **state)
 static void test_a_stall_without_calls(void **state)
 {
     (void)state;
-    const struct look these[] = {{PAUSE_MS, STALL_MS + 1}, {PAUSE_MS, STALL_MS + 1 + PAUSE_MS}};
+    const struct look these[] = {LOOK(PAUSE_MS, STALL_MS + 1), LOOK(PAUSE_MS, STALL_MS + 1 + PAUSE_MS)};
     watch(these, 2);
     assert_int_equal(they.gave_up, 4);
     assert_int_equal(heard.num_lines, 1);
@@ -252,7 +301,7 @@ static void test_a_stall_without_calls(void **state)
 static void test_a_stall_that_is_over(void **state)
 {
     (void)state;
-    const struct look these[] = {{PAUSE_MS, STALL_MS + 1}};
+    const struct look these[] = {LOOK(PAUSE_MS, STALL_MS + 1)};
     they.ends_early = true;
     watch(these, 1);
     assert_int_equal(they.gave_up, 1);
@@ -264,7 +313,7 @@ static void test_a_stall_that_is_over(void **state)
 static void test_a_full_ring_of_events(void **state)
 {
     (void)state;
-    const struct look these[] = {{PAUSE_MS, PAUSE_MS + 1}};
+    const struct look these[] = {LOOK(PAUSE_MS, PAUSE_MS + 1)};
     they.outcomes = 2;
     they.refuses = true;
     watch(these, 1);
@@ -273,15 +322,134 @@ static void test_a_full_ring_of_events(void **state)
     assert_false(stall_take_given_up(&b.stall));
 }
 
-/* A process that was stopped as a whole finds a turn that seems to last: its reactor was stopped too. */
+/*
+ * A process that was stopped as a whole finds a turn that seems to last: its reactor was stopped too, and has a moment
+ * to end it. A watchdog that is late again, but less than by a pause, does look: the machine is busy.
+ */
 static void test_a_process_that_was_stopped(void **state)
 {
     (void)state;
-    const struct look these[] = {{2 * PAUSE_MS, 5 * STALL_MS}, {2 * PAUSE_MS - 1, STALL_MS + 1}};
-    watch(these, 1);
+    const struct look these[] = {{.slept_ms = PAUSE_MS + LATE_MS + 1, .inside_ms = 5 * STALL_MS},
+                                 {.slept_ms = AGAIN_MS, .asked_ms = PAUSE_MS, .inside_ms = 0}};
+    const struct look busy[] = {{.slept_ms = PAUSE_MS + LATE_MS, .inside_ms = STALL_MS + 1},
+                                {.slept_ms = PAUSE_MS + LATE_MS + 1, .inside_ms = STALL_MS + 1},
+                                {.slept_ms = 2 * PAUSE_MS, .inside_ms = STALL_MS + 1}};
+    watch(these, 2);
     assert_int_equal(they.gave_up, 0);
-    watch(these + 1, 1);
+    watch(busy, 1);
     assert_int_equal(they.gave_up, 2);
+    watch(busy + 1, 1);
+    assert_int_equal(they.gave_up, 2);
+    watch(busy + 2, 1);
+    assert_int_equal(they.gave_up, 4);
+}
+
+/* ---- threads without a core -------------------------------------------------------------------------------------- */
+
+static void assert_late(unsigned i)
+{
+    assert_int_equal(they.why[i].judged_ns, they.judged_ns);
+    assert_int_equal(they.why[i].due_ns, now_ns - STALL_LATE_NS);
+    assert_int_equal(they.why[i].status, BATON_STATUS_EXPIRED);
+    assert_int_equal(they.why[i].error, BATON_ETIMEDOUT);
+}
+
+/*
+ * What is due in the midst of a pause is looked at soon after. A thread of the engine makes the turn, or is about to.
+ */
+static void test_a_thread_of_the_engine_without_a_core(void **state)
+{
+    (void)state;
+    they.outcomes = 1;
+    they.due_ns = now_ns + 30 * MS - STALL_LATE_NS;
+    watch((const struct look[]){{.slept_ms = 30, .asked_ms = 30, .is_lent = true, .inside_ms = 30, .due_ms = LATE_MS}},
+          1);
+    assert_int_equal(they.gave_up, 1);
+    assert_late(0);
+    assert_string_equal(they.detail, "thread 77, which makes Baton's turn, has been without a core for 30 ms");
+    assert_true(stall_take_given_up(&b.stall));
+    they.due_ns = now_ns;
+    watch(
+        (const struct look[]){
+            {.slept_ms = LATE_MS, .asked_ms = LATE_MS, .is_lent = true, .woken_ms = 40, .due_ms = LATE_MS}},
+        1);
+    assert_int_equal(they.gave_up, 2);
+    assert_string_equal(they.detail, "thread 77, which makes Baton's turn, has been without a core for 40 ms");
+}
+
+/* It should have made a turn some time ago, and has not. */
+static void test_a_reactor_that_does_not_wake(void **state)
+{
+    (void)state;
+    they.outcomes = 1;
+    they.due_ns = now_ns + 20 * MS;
+    watch((const struct look[]){{.slept_ms = 30, .asked_ms = 30, .woken_ms = 10, .due_ms = LATE_MS}}, 1);
+    assert_int_equal(they.gave_up, 1);
+    assert_late(0);
+    assert_string_equal(they.detail, "the reactor has been without a core for 10 ms");
+}
+
+/*
+ * In a turn of Baton's own it may be inside MPI, or without a core: its processor time says which, at the second look.
+ */
+static void test_a_reactor_in_a_turn(void **state)
+{
+    (void)state;
+    const struct look off[] = {
+        {.slept_ms = 30, .asked_ms = 30, .inside_ms = 30, .ran_ms = 100, .due_ms = LATE_MS},
+        {.slept_ms = AGAIN_MS, .asked_ms = AGAIN_MS, .inside_ms = 30 + AGAIN_MS, .ran_ms = 100, .due_ms = LATE_MS}};
+    const struct look inside[] = {
+        {.slept_ms = 30, .asked_ms = 30, .inside_ms = 30, .ran_ms = 200, .due_ms = LATE_MS},
+        {.slept_ms = AGAIN_MS, .asked_ms = AGAIN_MS, .inside_ms = 30 + AGAIN_MS, .ran_ms = 201, .due_ms = LATE_MS}};
+    they.outcomes = 1;
+    they.due_ns = now_ns + 20 * MS;
+    watch(off, 2);
+    assert_int_equal(they.gave_up, 1);
+    assert_late(0);
+    assert_string_equal(they.detail, "the reactor has been without a core for 35 ms");
+    they.due_ns = now_ns + 20 * MS;
+    watch(inside, 2);
+    assert_int_equal(they.gave_up, 1);
+}
+
+/* A call that is due before the next look makes it come sooner. */
+static void test_a_call_that_is_due_soon(void **state)
+{
+    (void)state;
+    b.stall.looks_ns = now_ns + 100 * MS;
+    stall_expect(&b, now_ns + 100 * MS - STALL_LATE_NS);
+    assert_int_equal(b.stall.bell.rings, 0);
+    stall_expect(&b, now_ns + 100 * MS - STALL_LATE_NS - 1);
+    assert_int_equal(b.stall.bell.rings, 1);
+}
+
+/* Another thread finds that turns do not come: it gives up what is late, unless somebody just has. */
+static void test_a_thread_that_helps(void **state)
+{
+    (void)state;
+    they.turn_ns = now_ns - STALL_LATE_NS;
+    b.loop.turns.lock.word = TID;
+    stall_help(&b, now_ns); /* the reactor's own turn is for the watchdog to judge */
+    assert_int_equal(they.gave_up, 0);
+    b.loop.turns.is_lent = true;
+    stall_help(&b, now_ns - 1);
+    assert_int_equal(they.gave_up, 0);
+    stall_help(&b, now_ns);
+    assert_int_equal(they.gave_up, 1);
+    assert_late(0);
+    now_ns += AGAIN_MS * MS - 1;
+    stall_help(&b, now_ns);
+    assert_int_equal(they.gave_up, 1);
+    now_ns++;
+    stall_help(&b, now_ns);
+    assert_int_equal(they.gave_up, 2);
+    they.turn_ns = 0; /* the reactor sleeps */
+    now_ns += CLOCK_NS_PER_S;
+    b.loop.turns.woken_ns = now_ns + 1;
+    stall_help(&b, now_ns);
+    assert_int_equal(they.gave_up, 2);
+    b.loop.turns.is_lent = false;
+    b.loop.turns.lock.word = 0;
 }
 
 /* What the log left out is written a second later, though no line of that cause comes any more. */
@@ -289,7 +457,7 @@ static void test_a_line_that_was_left_out(void **state)
 {
     (void)state;
     static const char cause[] = "a cause";
-    const struct look these[] = {{999, 0}, {1, 0}};
+    const struct look these[] = {LOOK(999, 0), LOOK(PAUSE_MS, 0)};
     b.log.limits = log_limits_create();
     assert_non_null(b.log.limits);
     for (int i = 0; i < 2; i++)
@@ -310,7 +478,7 @@ static void test_no_thread(void **state)
     they.thread_error = EAGAIN;
     assert_int_equal(stall_watch_start(&b), BATON_ESYSTEM);
     stall_watch_stop(&b);
-    assert_true(they.joined == 0 && they.opened == 0);
+    assert_int_equal(they.joined, 0);
 }
 
 int main(void)
@@ -323,6 +491,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_stall_that_is_over, begin, end),
         cmocka_unit_test_setup_teardown(test_a_full_ring_of_events, begin, end),
         cmocka_unit_test_setup_teardown(test_a_process_that_was_stopped, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_thread_of_the_engine_without_a_core, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reactor_that_does_not_wake, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reactor_in_a_turn, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_call_that_is_due_soon, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_thread_that_helps, begin, end),
         cmocka_unit_test_setup_teardown(test_a_line_that_was_left_out, begin, end),
         cmocka_unit_test(test_no_thread),
     };

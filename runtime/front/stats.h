@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stats: baton_stats of a context, put together from all that count. Nobody is asked or waited for: each number is read
+ * where it is counted (base/count.h), so a thread that reads them holds up no other.
+ */
+#ifndef BATON_FRONT_STATS_H
+#define BATON_FRONT_STATS_H
+
+#include "baton.h"
+
+struct baton;
+
+/** All statistics by now; they have all events that were polled before. Any thread. */
+void stats_read(struct baton *b, baton_stats_t *out);
+
+#endif
