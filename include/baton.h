@@ -34,6 +34,12 @@
  *
  * A thread that is inside Baton must not be cancelled (pthread_cancel).
  *
+ * FORK. A context belongs to the process that opened it. In a child of that process, made by fork or by clone without
+ * CLONE_VM, each function that takes a context returns ESTATE at once and touches nothing of the parent's, whatever the
+ * parent's other threads did at the fork; baton_open and baton_open_f do so too, since MPI is the parent's;
+ * baton_cache_base returns NULL. baton_close returns 0 in a child: see there. Functions without a context work as ever.
+ * "Fork" in baton(7) says what else a child should leave alone.
+ *
  * UNITS. Bytes, tokens, nanoseconds and milliseconds, named in the identifier where the type cannot say it. Only
  * relative times are used: no clock is compared between ranks.
  *
@@ -250,7 +256,7 @@ BATON_API int baton_role_from_env(baton_open_params_t *params);
  * nearest name.
  * Errors, the same on every rank: EINVAL (what a rank's params say), ESETTING, ETHREAD, EMPI, ETIMEDOUT. On this rank
  * alone, and ETIMEDOUT on the others: EINVAL (a NULL argument, a bad handle), ESTATE (MPI is finalised; a communicator
- * before MPI is initialised), ENOMEM.
+ * before MPI is initialised; this process was forked from one that had opened a context), ENOMEM.
  */
 BATON_API int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out);
 #endif
@@ -344,10 +350,16 @@ static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
  * MPI_Finalize would hang: leave the process by baton_exit. If a rank dies in the very moment in which windows are
  * freed, MPI cannot be left at all: the process then ends with status 70 and says at which step. With
  * BATON_PROGRESS_CALLER, MPI may hold the calling thread for longer.
+ *
+ * In a forked child (see FORK) this returns 0 at once. It closes the child's copies of Baton's own descriptors, and
+ * nothing else: the child keeps its copy of the memory until it ends, and the parent's context goes on.
  */
 BATON_API int baton_close(baton_t *b);
 
-/** Leaves the process at once with `status`, without MPI_Finalize (which hangs after the loss of a rank). No return. */
+/**
+ * Leaves the process at once with `status`, without MPI_Finalize (which hangs after the loss of a rank). No return. A
+ * forked child leaves alone.
+ */
 BATON_API void baton_exit(int status) __attribute__((noreturn));
 
 /* ---- the cache: what its memory looks like ---------------------------------------------------------------------- */
@@ -564,7 +576,7 @@ typedef struct baton_driver {
  */
 BATON_API int baton_driver_set(baton_t *b, const baton_driver_t *driver);
 
-/** Region 0's first byte; NULL before baton_start, and where the engine owns the memory. Any thread. */
+/** Region 0's first byte. NULL before baton_start, where the engine owns the memory, in a forked child. Any thread. */
 BATON_API void *baton_cache_base(const baton_cache_t *cache);
 
 /* ---- the two verbs ---------------------------------------------------------------------------------------------- */
@@ -910,7 +922,7 @@ typedef struct baton_event {
  * each other within 50 us for 100 us yields its core at each one that finds nothing (sched_yield). Such a call returns
  * when the scheduler gives the thread its core back: after a time slice, if a thread that computes has it.
  * With BATON_PROGRESS_CALLER it makes a turn of the reactor first, in the thread that lends itself (see THREADS).
- * Each event is handed out once. Errors: EINVAL.
+ * Each event is handed out once. Errors: EINVAL, ESTATE (see FORK).
  */
 BATON_API int baton_poll_sized(baton_t *b, void *events, int max, size_t size);
 
@@ -921,10 +933,10 @@ static inline int baton_poll(baton_t *b, baton_event_t *events, int max)
 
 /**
  * A descriptor that polls readable (POLLIN) while events wait, for an engine's own loop. It belongs to the context: do
- * not read it or close it. Any thread, after baton_open. Errors: EINVAL.
+ * not read it or close it. Any thread, after baton_open. Errors: EINVAL, ESTATE (see FORK).
  * Readable means that baton_poll should be called. It may return 0: where a poll takes an event in the moment in which
  * the event comes, the descriptor may become readable once for nothing. That is rare: less than one wake-up in a
- * hundred, and none where an engine sleeps until each event. The descriptor stays readable while events are left.
+ * hundred. The descriptor stays readable while events are left.
  * With BATON_PROGRESS_CALLER it is readable also when a turn is due, so that a loop of poll(2) and baton_poll goes on:
  * at once while something is under way that only MPI calls move, else after BATON_IDLE_US at the latest; baton_poll
  * then often returns 0. It cannot tell in that mode that a message arrived, and nothing moves while the thread that
@@ -954,7 +966,7 @@ typedef struct baton_pending {
 
 /**
  * Fills up to `max` entries, at most 64, as of the reactor's last look (BATON_STATS_MS). Returns how many. Any thread.
- * Errors: EINVAL.
+ * Errors: EINVAL, ESTATE (see FORK).
  */
 BATON_API int baton_pending_sized(baton_t *b, void *out, int max, size_t size);
 
@@ -998,7 +1010,7 @@ typedef struct baton_stats {
 
 /**
  * Copies the statistics. They have all events that were polled before. Nobody is waited for: numbers that change
- * meanwhile may be of different moments. Any thread. Errors: EINVAL.
+ * meanwhile may be of different moments. Any thread. Errors: EINVAL, ESTATE (see FORK).
  */
 BATON_API int baton_stats_sized(baton_t *b, void *out, size_t size);
 

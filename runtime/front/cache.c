@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/forked.h"
 #include "base/page.h"
 #include "base/sized.h"
 #include "front/context.h"
@@ -91,8 +92,11 @@ static int pretend(struct baton *b, struct baton_cache *cache, enum pretend_kind
 int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t memory, baton_cache_t **out)
 {
     baton_geometry_t geometry;
-    if (b == NULL || given == NULL || out == NULL)
-        return error_set(BATON_EINVAL, "b, geometry and out must not be NULL");
+    int rc = context_check(b);
+    if (rc != 0)
+        return rc;
+    if (given == NULL || out == NULL)
+        return error_set(BATON_EINVAL, "geometry and out must not be NULL");
     if (b->state != CONTEXT_OPEN)
         return error_set(BATON_ESTATE, "declare the cache before baton_start");
     if (memory != BATON_MEMORY_HOST)
@@ -100,7 +104,7 @@ int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t
                                        "baton_cache_wrap");
     if (b->cache != NULL)
         return error_set(BATON_ENOSYS, "this version has one cache a context");
-    int rc = take_geometry(given, NULL, 1, &geometry);
+    rc = take_geometry(given, NULL, 1, &geometry);
     if (rc != 0)
         return rc;
     struct baton_cache *cache = cache_new(&geometry);
@@ -156,9 +160,11 @@ int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_
 {
     const struct memory_wish wish = {memory, bases, bytes, num_regions};
     struct baton_cache *cache = NULL;
-    if (b == NULL || geometry == NULL || bases == NULL || bytes == NULL || out == NULL)
-        return error_set(BATON_EINVAL, "b, geometry, bases, bytes and out must not be NULL");
-    int rc = late_check(b);
+    int rc = context_check(b);
+    if (rc == 0 && (geometry == NULL || bases == NULL || bytes == NULL || out == NULL))
+        rc = error_set(BATON_EINVAL, "geometry, bases, bytes and out must not be NULL");
+    if (rc == 0)
+        rc = late_check(b);
     if (rc == 0)
         rc = check_wish(b, &wish);
     if (rc == 0)
@@ -173,9 +179,11 @@ int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_
 int baton_driver_set(baton_t *b, const baton_driver_t *driver)
 {
     baton_driver_t own;
-    if (b == NULL || driver == NULL)
-        return error_set(BATON_EINVAL, "b and driver must not be NULL");
-    int rc = sized_take(driver, "baton_driver_t", &own, sizeof own);
+    int rc = context_check(b);
+    if (rc == 0 && driver == NULL)
+        rc = error_set(BATON_EINVAL, "driver must not be NULL");
+    if (rc == 0)
+        rc = sized_take(driver, "baton_driver_t", &own, sizeof own);
     if (rc != 0)
         return rc;
     if (own.copy == NULL || own.poll == NULL || own.name == NULL)
@@ -191,7 +199,13 @@ int baton_driver_set(baton_t *b, const baton_driver_t *driver)
 
 void *baton_cache_base(const baton_cache_t *cache)
 {
-    return cache != NULL ? cache->base : NULL;
+    if (cache == NULL)
+        return NULL;
+    if (forked_is()) {
+        error_set(BATON_ESTATE, "the cache belongs to the process that this one was forked from");
+        return NULL;
+    }
+    return cache->base;
 }
 
 uint64_t cache_pool_bytes(const struct baton_cache *cache)

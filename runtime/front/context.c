@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/forked.h"
 #include "base/page.h"
 #include "base/sized.h"
 #include "front/inside.h"
@@ -156,8 +157,19 @@ static void make_timeline(struct baton *b)
         log_each(&b->log, LOG_ERROR, "BATON_TRACE has no effect: %s", baton_errmsg());
 }
 
+/* In a forked child MPI is not even asked. */
+static int may_open(void)
+{
+    if (forked_is())
+        return error_set(BATON_ESTATE, "MPI belongs to the process that this one was forked from: open contexts in "
+                                       "programs that are executed, not in forked children");
+    return 0;
+}
+
 int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
 {
+    if (may_open() != 0)
+        return BATON_ESTATE;
     baton_open_params_t own;
     struct settings settings;
     struct binding binding = {.wished = ""};
@@ -172,6 +184,9 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
         local = rc;
     if (local == 0)
         local = binding_read(&binding, getenv);
+    const int watched = forked_watch();
+    if (local == 0 && watched != 0)
+        local = error_set(BATON_ESYSTEM, "forked children could not be told apart: %s", strerror(watched));
     if (rc != 0) { /* the default settings are good enough to tell the other ranks of the error */
         char sentence[256];
         snprintf(sentence, sizeof sentence, "%s", baton_errmsg());
@@ -211,14 +226,26 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
 int baton_open_f(int comm, const baton_open_params_t *params, baton_t **out)
 {
     MPI_Comm own;
-    int rc = fabric_comm(comm, &own);
+    int rc = may_open();
+    if (rc == 0)
+        rc = fabric_comm(comm, &own);
     return rc != 0 ? rc : baton_open(own, params, out);
+}
+
+int context_check(const struct baton *b)
+{
+    if (b == NULL)
+        return error_set(BATON_EINVAL, "the context must not be NULL");
+    if (forked_is())
+        return error_set(BATON_ESTATE, "the context belongs to the process that this one was forked from");
+    return 0;
 }
 
 int context_check_started(const struct baton *b)
 {
-    if (b == NULL)
-        return error_set(BATON_EINVAL, "the context must not be NULL");
+    const int rc = context_check(b);
+    if (rc != 0)
+        return rc;
     const enum context_state state = b->state;
     switch (state) {
     case CONTEXT_OPEN:
@@ -237,10 +264,26 @@ int context_check_started(const struct baton *b)
 
 /* ---- close ------------------------------------------------------------------------------------------------------- */
 
+/*
+ * In a forked child, which closes its copies of the descriptors. All else stays until it ends. What other threads
+ * change was copied in the middle of a change; MPI, the segments and the names of files are the parent's; and where the
+ * child was made by _Fork or clone, a lock of malloc may be held by a thread that is not there.
+ */
+static int forget(struct baton *b)
+{
+    events_forget(&b->events);
+    lend_fini(&b->lent);
+    fabric_forget(b->fabric);
+    timeline_forget(b->log.timeline);
+    return 0;
+}
+
 int baton_close(baton_t *b)
 {
     if (b == NULL)
         return error_set(BATON_EINVAL, "b must not be NULL");
+    if (forked_is())
+        return forget(b);
     char why[SNAPSHOT_WHY];
     if (b->state == CONTEXT_LEFT)
         return error_set(BATON_ESTATE, "MPI was finalised before: call baton_close first");
@@ -299,8 +342,11 @@ struct fabric *baton_inside_fabric(const baton_t *b)
 
 int baton_describe(const baton_t *b, char *text, size_t size)
 {
-    if (b == NULL || (text == NULL && size > 0))
-        return error_set(BATON_EINVAL, "b and text must not be NULL");
+    const int rc = context_check(b);
+    if (rc != 0)
+        return rc;
+    if (text == NULL && size > 0)
+        return error_set(BATON_EINVAL, "text must not be NULL");
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "describe after baton_start");
     struct page page = {text, size, 0};

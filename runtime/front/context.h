@@ -76,7 +76,13 @@ struct baton {
     struct start start;
 };
 
-/** 0; BATON_EINVAL: b is NULL; BATON_EAGAIN: caches are still to come; BATON_ESTATE: it is not started. */
+/**
+ * What each call asks before it looks at anything else of the context. 0; BATON_EINVAL: b is NULL; BATON_ESTATE: this
+ * process is a copy of the one that opened it (base/forked.h).
+ */
+int context_check(const struct baton *b);
+
+/** The same, and BATON_EAGAIN: caches are still to come; BATON_ESTATE: it is not started. */
 int context_check_started(const struct baton *b);
 
 #endif

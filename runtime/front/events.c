@@ -37,6 +37,13 @@ void events_fini(struct events *e)
     free(e->reasons_of);
 }
 
+void events_forget(struct events *e)
+{
+    if (e->fd >= 0)
+        close(e->fd);
+    e->fd = -1;
+}
+
 bool events_is_failure(const baton_event_t *event)
 {
     return event->error != 0 && event->type != BATON_EVENT_VERDICT && !event->given_up;

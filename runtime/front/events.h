@@ -36,6 +36,9 @@ bool events_know_ranks(struct events *e, uint32_t num_ranks);
 /** Also frees the outcomes that nobody took. */
 void events_fini(struct events *e);
 
+/** In a forked child, instead of events_fini: closes its copy of the descriptor, and touches nothing else. */
+void events_forget(struct events *e);
+
 /** Queues an outcome. Never waits. False: there is no place yet, since a poller was interrupted while it took one. */
 bool events_put(struct events *e, struct outcome *outcome);
 

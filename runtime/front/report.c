@@ -13,8 +13,9 @@
 
 int baton_event_fd(const baton_t *b)
 {
-    if (b == NULL)
-        return error_set(BATON_EINVAL, "b must not be NULL");
+    const int rc = context_check(b);
+    if (rc != 0)
+        return rc;
     events_watch((struct events *)&b->events); /* the context is no constant: baton_open made it */
     int lent = lend_fd(&b->lent);
     return lent >= 0 ? lent : events_fd(&b->events);
@@ -42,9 +43,11 @@ static int take_events(struct baton *b, void *events, int max, size_t size)
 
 int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
 {
-    if (b == NULL || (events == NULL && max > 0) || max < 0)
-        return error_set(BATON_EINVAL, "b and events must not be NULL, max not negative");
-    int rc = sized_check(size, "baton_event_t");
+    int rc = context_check(b);
+    if (rc == 0 && ((events == NULL && max > 0) || max < 0))
+        rc = error_set(BATON_EINVAL, "events must not be NULL, max not negative");
+    if (rc == 0)
+        rc = sized_check(size, "baton_event_t");
     if (rc != 0)
         return rc;
     if (b->state == CONTEXT_STARTED && lend_is_mine(b))
@@ -57,9 +60,11 @@ int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
 
 int baton_progress(baton_t *b)
 {
-    if (b != NULL && b->state == CONTEXT_WAITING)
+    int rc = context_check(b);
+    if (rc == 0 && b->state == CONTEXT_WAITING)
         lend_take(&b->lent);
-    int rc = context_check_started(b);
+    if (rc == 0)
+        rc = context_check_started(b);
     if (rc != 0)
         return rc;
     if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
@@ -123,9 +128,11 @@ int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
 int baton_pending_sized(baton_t *b, void *out, int max, size_t size)
 {
     baton_pending_t pending[SNAPSHOT_PENDING];
-    if (b == NULL || (out == NULL && max > 0) || max < 0)
-        return error_set(BATON_EINVAL, "b and out must not be NULL, max not negative");
-    int rc = sized_check(size, "baton_pending_t");
+    int rc = context_check(b);
+    if (rc == 0 && ((out == NULL && max > 0) || max < 0))
+        rc = error_set(BATON_EINVAL, "out must not be NULL, max not negative");
+    if (rc == 0)
+        rc = sized_check(size, "baton_pending_t");
     if (rc != 0)
         return rc;
     reactor_refresh(b);
@@ -140,9 +147,11 @@ int baton_pending_sized(baton_t *b, void *out, int max, size_t size)
 int baton_stats_sized(baton_t *b, void *out, size_t size)
 {
     baton_stats_t stats;
-    if (b == NULL || out == NULL)
-        return error_set(BATON_EINVAL, "b and out must not be NULL");
-    int rc = sized_check(size, "baton_stats_t");
+    int rc = context_check(b);
+    if (rc == 0 && out == NULL)
+        rc = error_set(BATON_EINVAL, "out must not be NULL");
+    if (rc == 0)
+        rc = sized_check(size, "baton_stats_t");
     if (rc != 0)
         return rc;
     stats_read(b, &stats);
@@ -152,9 +161,9 @@ int baton_stats_sized(baton_t *b, void *out, size_t size)
 
 int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size)
 {
-    if (b == NULL || out == NULL)
-        return error_set(BATON_EINVAL, "b and out must not be NULL");
     int rc = context_check_started(b);
+    if (rc == 0 && out == NULL)
+        rc = error_set(BATON_EINVAL, "out must not be NULL");
     if (rc == 0)
         rc = sized_check(size, "baton_peer_stats_t");
     if (rc == 0)

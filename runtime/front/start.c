@@ -327,15 +327,16 @@ static int look_at_caches(struct baton *b, bool is_declared, bool *all)
 
 int baton_start(baton_t *b)
 {
-    if (b == NULL)
-        return error_set(BATON_EINVAL, "b must not be NULL");
+    int rc = context_check(b);
+    if (rc != 0)
+        return rc;
     if (b->state == CONTEXT_LEFT)
         return context_check_started(b);
     int local = b->state == CONTEXT_OPEN     ? 0
                 : b->state == CONTEXT_FAILED ? context_check_started(b)
                                              : error_set(BATON_ESTATE, "started already");
     bool is_declared = b->cache != NULL || (b->who.flags & BATON_OPEN_CACHE_LATER) == 0, all = false;
-    int rc = fabric_agree(b->fabric, "start", local);
+    rc = fabric_agree(b->fabric, "start", local);
     if (rc == 0)
         rc = look_at_caches(b, is_declared, &all);
     struct layout l = layout_of(b);
@@ -487,8 +488,9 @@ static void late_lend(struct baton *b)
 
 int baton_cache_ready(baton_t *b)
 {
-    if (b == NULL)
-        return error_set(BATON_EINVAL, "b must not be NULL");
+    int rc = context_check(b);
+    if (rc != 0)
+        return rc;
     struct start *l = &b->start;
     enum context_state state = b->state;
     if (state == CONTEXT_LEFT)
@@ -496,7 +498,7 @@ int baton_cache_ready(baton_t *b)
     const bool may = state != CONTEXT_WAITING || late_may(b);
     if (state == CONTEXT_WAITING && may && fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
         late_lend(b);
-    int rc = atomic_load_explicit(&l->ready, memory_order_acquire);
+    rc = atomic_load_explicit(&l->ready, memory_order_acquire);
     if (rc == BATON_EAGAIN && !may)
         return error_set(rc, "the thread that lends itself has not gone on yet: baton_progress makes this one it");
     if (rc == BATON_EAGAIN) {

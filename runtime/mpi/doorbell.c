@@ -294,6 +294,16 @@ void doorbell_close(struct doorbell *d)
     d->is_open = false;
 }
 
+void doorbell_forget(struct doorbell *d)
+{
+    if (!d->is_open)
+        return;
+    if (d->stop >= 0)
+        close(d->stop);
+    close(d->socket);
+    d->is_open = false;
+}
+
 /* ---- ringing ----------------------------------------------------------------------------------------------------- */
 
 static void send_one(struct doorbell *d, const struct doorbell_peer *p, enum kind kind)

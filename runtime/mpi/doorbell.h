@@ -104,5 +104,7 @@ bool doorbell_silence(struct doorbell *d);
 
 /** Ends the thread and frees everything. Twice does no harm. */
 void doorbell_close(struct doorbell *d);
+/** In a forked child, instead of that: closes its copies of the descriptors, and touches nothing else. */
+void doorbell_forget(struct doorbell *d);
 
 #endif

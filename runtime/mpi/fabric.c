@@ -420,6 +420,11 @@ int fabric_leave_open(struct fabric *f, const char *why)
     return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", sentence);
 }
 
+void fabric_forget(struct fabric *f)
+{
+    doorbell_forget(&f->ringing.doorbell);
+}
+
 int fabric_on_finalize(struct fabric *f, void (*hook)(void *arg), void *arg)
 {
     return world_on_finalize(&f->world, hook, arg);

@@ -230,6 +230,8 @@ void fabric_hurry(struct fabric *f, uint64_t left_ms);
 int fabric_close(struct fabric *f, int local);
 /** Frees nothing, since MPI may still use it: `why` says the reason (a rank is lost, say). BATON_EPEER. */
 int fabric_leave_open(struct fabric *f, const char *why);
+/** In a forked child: closes its copies of the descriptors. Calls no MPI, and touches nothing else. */
+void fabric_forget(struct fabric *f);
 
 /** Windows, components, quirks and node in lines of text. Any thread. */
 void fabric_describe(const struct fabric *f, struct page *page);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/forked.h"
 #include "base/layout.h"
 #include "mpi/mpi_error.h"
 
@@ -29,7 +30,7 @@ static int on_delete(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct finalize_hook *hook = value;
     (void)comm, (void)key, (void)extra;
-    if (hook->call != NULL)
+    if (hook->call != NULL && !forked_is()) /* else what it would end is the parent's, and goes on */
         hook->call(hook->arg);
     free(hook);
     return MPI_SUCCESS;

@@ -274,6 +274,14 @@ int timeline_create(const struct timeline_wish *wish, struct timeline **out)
     return 0;
 }
 
+void timeline_forget(struct timeline *t)
+{
+    if (t == NULL || t->file < 0)
+        return;
+    close(t->file); /* the lock stays: it is the parent's too */
+    t->file = -1;
+}
+
 void timeline_destroy(struct timeline *t)
 {
     if (t == NULL)

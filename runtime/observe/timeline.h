@@ -104,6 +104,9 @@ int timeline_create(const struct timeline_wish *wish, struct timeline **out);
  */
 void timeline_destroy(struct timeline *t);
 
+/** In a forked child: closes its copy of the file, which the parent goes on to write. NULL is ignored. */
+void timeline_forget(struct timeline *t);
+
 /** Adds a record, or counts it as left out. */
 void timeline_add(struct timeline *t, const struct timeline_record *record);
 /** WANT, OFFER. */

@@ -201,8 +201,8 @@ static void caches_look_at_theirs(void)
     bad = f.geometry;
     bad.model[0] = '\0';
     REFUSED(baton_cache_create(b, &bad, BATON_MEMORY_HOST, &cache), BATON_EINVAL, "model must not be empty");
-    REFUSED(baton_driver_set(NULL, &driver), BATON_EINVAL, "b and driver");
-    REFUSED(baton_driver_set(b, NULL), BATON_EINVAL, "b and driver");
+    REFUSED(baton_driver_set(NULL, &driver), BATON_EINVAL, "the context must not be NULL");
+    REFUSED(baton_driver_set(b, NULL), BATON_EINVAL, "driver must not be NULL");
     REFUSED(baton_driver_set(b, &driver), BATON_EINVAL, "a driver has a name, copy and poll");
     CHECK(baton_cache_base(NULL) == NULL);
     CHECK(cache == NULL);
