@@ -1289,13 +1289,13 @@ class context
      * baton_close says. It never throws: an error is one line on standard error. While an exception unwinds the stack,
      * another line says before the wait that there is one. Errors of collective calls are the same on all ranks, so all
      * ranks unwind and close together. A program that may outlive other ranks calls close() itself, since it must not
-     * go on as usual after errc::epeer: see there.
+     * go on as usual after errc::epeer: see there. In a forked child it returns at once and writes nothing.
      */
     ~context()
     {
         if (b_ == nullptr)
             return;
-        if (std::uncaught_exceptions() > 0)
+        if (std::uncaught_exceptions() > 0 && ::baton_event_fd(b_) >= 0) // a forked child is refused
             std::fputs("baton: an exception closes the context: waiting for the other ranks, BATON_CLOSE_MS at most\n",
                        stderr);
         int rc = ::baton_close(b_);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <poll.h>
 #include <stdexcept>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -688,6 +689,35 @@ void exceptions_close_on_all_ranks()
     unsetenv("BATON_ROLE");
 }
 
+/* A child's copy goes out of scope at once and without a word, also where an exception unwinds the child. */
+void children_leave_their_scopes()
+{
+    world w;
+    for (bool unwinds : {false, true}) {
+        std::FILE *said = std::tmpfile();
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(5); // the destructor once took a minute
+            dup2(fileno(said), STDERR_FILENO);
+            const bool is_refused = thrown([&] { (void)w.b.stats(); }) == baton::errc::estate;
+            try {
+                baton::context copy = std::move(w.b);
+                if (unwinds)
+                    throw std::runtime_error("the child's own");
+            } catch (const std::runtime_error &) {
+            }
+            _exit(is_refused ? 0 : 1);
+        }
+        int status = -1;
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(status, 0);
+        CHECK_EQ(lseek(fileno(said), 0, SEEK_END), 0); // it wrote so much
+        std::fclose(said);
+        move_by(w, baton::mode::pull, unwinds);
+    }
+    w.down();
+}
+
 void hands_over_the_log()
 {
     auto lines = std::make_shared<std::string>();
@@ -733,6 +763,7 @@ int main(int argc, char **argv)
     RUN_GUARDED(tickets_travel_as_bytes);
     RUN_GUARDED(tells_of_the_world);
     RUN_GUARDED(exceptions_close_on_all_ranks);
+    RUN_GUARDED(children_leave_their_scopes);
     RUN_GUARDED(hands_over_the_log);
     return harness_end();
 }
