@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How a process ends that did not do what it should: exits.py HOW. tests/CMakeLists.txt says what each prints."""
 import gc
+import os
 import sys
 import threading
 
@@ -51,6 +52,13 @@ elif how == "exception-views":
 elif how == "status":
     with opened() as context:
         sys.exit(7)
+elif how == "forked":
+    with opened() as context:
+        child = os.fork()
+        if child == 0:
+            kept = context  # until the interpreter ends
+            sys.exit(3)
+        print("the child left with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 elif how == "exit":
     kept = opened()
     print("printed", end="")  # is flushed

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Events in an asyncio loop, with a reactor thread and with the loop's own thread as the reactor."""
 import asyncio
+import os
 import threading
 import unittest
 import unittest.mock
@@ -46,6 +47,20 @@ class Asyncio:
             async with aio.Events(context) as events:
                 for first in range(0, 100, 10):
                     await asyncio.gather(*(request(events, context, n) for n in range(first, first + 10)))
+
+        self.play(scene)
+
+    def test_a_child_leaves_the_parents_loop_alone(self):
+        async def scene(context):
+            async with aio.Events(context) as events:
+                child = os.fork()
+                if child == 0:
+                    await events.__aexit__(None, None, None)  # as an exception that goes through the `async with`
+                    os._exit(0)
+                self.assertEqual(os.waitpid(child, 0)[1], 0)
+                offer = events.offer("after", IDS, 32)
+                self.assertEqual((await events.want("after", "solo", INTO, 32)).status, baton.Status.DONE)
+                await offer
 
         self.play(scene)
 

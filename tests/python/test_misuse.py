@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a program should not do ends in an exception that says so, never in a crash."""
 import collections
+import ctypes
 import gc
 import math
+import multiprocessing
 import os
 import pickle
 import signal
@@ -176,6 +178,65 @@ class Life(unittest.TestCase):
                 self.assertEqual(os.waitpid(child, 0)[1], 0)
             stop.set()
             thread.join()
+
+
+    def in_a_child(self, fork, scene):
+        """The scene, in a process that `fork` makes. It ends within 10 s."""
+        child = fork()
+        if child == 0:
+            status = 1
+            try:
+                signal.alarm(10)
+                scene()
+                status = 0
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_a_fork_that_opens(self):
+        def opens():
+            for comm in (None, context_number):
+                with self.assertRaisesRegex(baton.ESTATE, "MPI belongs to the process that this one was forked from"):
+                    baton.Context(baton.OpenParams("child", baton.Role.BOTH), comm)
+
+        from mpi4py import MPI
+
+        context_number = MPI.COMM_SELF.py2f()
+        with solo():
+            self.in_a_child(os.fork, opens)
+        self.in_a_child(os.fork, opens)  # MPI is its parent's still
+
+    def test_a_fork_that_python_does_not_see(self):
+        """A library in C forks: nothing of Python's runs in the child before its next call."""
+        def calls():
+            for call in all_calls(context).values():
+                with self.assertRaisesRegex(baton.ESTATE, "belongs to the process that this one was forked from"):
+                    call()
+            context.close()
+
+        with solo() as context:
+            self.in_a_child(ctypes.PyDLL(None).fork, calls)
+            call = context.offer("after", IDS, 32).id
+            context.cancel(call)
+            events_of(context, [call])
+
+    def test_processes_of_multiprocessing(self):
+        def work(context, results):
+            try:
+                context.poll()
+            except baton.ESTATE as error:
+                results.put(str(error))
+            del context
+            gc.collect()
+
+        fork = multiprocessing.get_context("fork")
+        with solo() as context:
+            results = fork.SimpleQueue()
+            child = fork.Process(target=work, args=(context, results))
+            child.start()
+            self.assertIn("belongs to the process", results.get())
+            child.join(10)
+            self.assertEqual(child.exitcode, 0)
 
 
 class Arguments(unittest.TestCase):

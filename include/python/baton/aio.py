@@ -166,10 +166,10 @@ class Events:
         self._stop(ESTATE("the reader of events was left before the call was answered"))
 
     def _stop(self, why: Error) -> None:
-        if self._loop is not None:
-            self._loop.remove_reader(self._fd)
-            self._loop = None
-        self._context._readers.pop(id(self), None)
+        self._loop = None
+        loop = self._context._readers.pop(id(self), None)
+        if loop is not None:  # else it was stopped before, or this is a forked child, whose epoll set is the parent's
+            loop.remove_reader(self._fd)
         transfers, self._transfers = self._transfers, {}
         for transfer in transfers.values():
             transfer._on_error(why)
