@@ -160,13 +160,14 @@ static struct launch describe_launch(const struct session *s, const struct place
 static int set_timelines(const struct arguments *a, struct command *c)
 {
     char pattern[TIMELINES_PATH_BYTES];
+    struct why why;
     if (a->trace == NULL)
         return 0;
     int error = timelines_pattern(a->trace, pattern);
-    if (error == 0 && !a->dry_run)
-        error = timelines_begin(a->trace, arguments_ranks(a));
     if (error != 0)
         return complain(1, "the timeline %s cannot be made: %s", a->trace, strerror(error));
+    if (!a->dry_run && timelines_begin(a->trace, arguments_ranks(a), &why) != 0)
+        return complain(1, "%s", why.text);
     command_set(c, TIMELINES_VARIABLE, pattern);
     return 0;
 }

@@ -3,16 +3,19 @@
 #include "batonrun/timelines.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "base/held.h"
 #include "batonrun/clocks.h"
 
 #define LINE_BYTES 4096u           /* no line of a rank's is longer */
@@ -46,6 +49,7 @@ struct source {
 
 struct timelines {
     const char *file;
+    uid_t owner; /* of the file, and so of those that ranks made beside it */
     uint32_t ranks;
     struct source *sources; /* by rank */
     struct machine *machines;
@@ -74,19 +78,40 @@ int timelines_pattern(const char *file, char pattern[TIMELINES_PATH_BYTES])
     return n >= TIMELINES_PATH_BYTES ? ENAMETOOLONG : 0;
 }
 
-int timelines_begin(const char *file, uint32_t ranks)
+int timelines_begin(const char *file, uint32_t ranks, struct why *why)
 {
     char name[TIMELINES_PATH_BYTES + 16];
-    FILE *out = fopen(file, "we");
-    if (out == NULL)
-        return errno;
-    fclose(out);
+    struct stat there;
+    int fd = held_make_anyway(file);
+    if (fd < 0)
+        return why_set(why, "the timeline %.300s cannot be made: %s", file,
+                       errno == EEXIST ? held_why(file) : strerror(errno));
+    close(fd);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         name_of(file, rank, name);
-        if (unlink(name) != 0 && errno != ENOENT)
-            return errno;
+        if (!held_remove(name) && lstat(name, &there) == 0)
+            return why_set(why, "%.300s, an older timeline, cannot be removed: %s", name, held_why(name));
     }
     return 0;
+}
+
+/*
+ * A rank's file; NULL: there is none. Where other users may make files, a name that no rank took may be a link of
+ * theirs, or a pipe that would be waited for.
+ */
+static FILE *open_source(const struct timelines *t, uint32_t rank)
+{
+    char name[TIMELINES_PATH_BYTES + 16];
+    struct stat there;
+    name_of(t->file, rank, name);
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    bool is_good = fstat(fd, &there) == 0 && S_ISREG(there.st_mode) && there.st_uid == t->owner;
+    FILE *in = is_good ? fdopen(fd, "r") : NULL;
+    if (in == NULL)
+        close(fd);
+    return in;
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
@@ -226,11 +251,10 @@ static void arrows_free(struct timelines *t)
 /* Looks at the lines of a rank that have this word in them: for the clock, or (with `clocks`) for messages. */
 static void look(struct timelines *t, uint32_t rank, const char *word, struct clocks *clocks)
 {
-    char name[TIMELINES_PATH_BYTES + 16], line[LINE_BYTES];
+    char line[LINE_BYTES];
     enum line_kind kind;
     size_t n;
-    name_of(t->file, rank, name);
-    FILE *in = fopen(name, "re");
+    FILE *in = open_source(t, rank);
     t->sources[rank].is_here = in != NULL;
     if (in == NULL)
         return;
@@ -294,13 +318,12 @@ static void count(uint32_t *num, uint32_t *first, uint32_t rank)
 
 static void copy(struct timelines *t, uint32_t rank, FILE *out)
 {
-    char name[TIMELINES_PATH_BYTES + 16], line[LINE_BYTES];
+    char line[LINE_BYTES];
     enum line_kind kind;
     uint64_t bad = 0;
     bool has_ended = false;
     size_t n;
-    name_of(t->file, rank, name);
-    FILE *in = fopen(name, "re");
+    FILE *in = open_source(t, rank);
     if (in == NULL) {
         count(&t->result.missing, &t->result.first_missing, rank);
         return;
@@ -321,11 +344,8 @@ static void copy(struct timelines *t, uint32_t rank, FILE *out)
     t->sources[rank].is_here = bad == 0; /* nobody needs it any more */
 }
 
-static int write_all(struct timelines *t)
+static int write_all(struct timelines *t, FILE *out)
 {
-    FILE *out = fopen(t->file, "we");
-    if (out == NULL)
-        return errno;
     fputs("[\n", out);
     for (uint32_t rank = 0; rank < t->ranks; rank++)
         copy(t, rank, out);
@@ -334,7 +354,28 @@ static int write_all(struct timelines *t)
             t->result.machines, t->result.unsure);
     fprintf(out, ",\"others_within_ns\":%" PRIu64 "}}\n]\n", t->result.within_ns);
     bool is_written = fflush(out) == 0 && ferror(out) == 0;
-    int error = is_written ? 0 : errno;
+    return is_written ? 0 : errno;
+}
+
+/* The file, empty, of which no other process knows yet. NULL with errno. */
+static FILE *make_file(struct timelines *t)
+{
+    struct stat made;
+    int fd = held_make_anyway(t->file);
+    FILE *out = fd >= 0 && fstat(fd, &made) == 0 ? fdopen(fd, "w") : NULL;
+    if (out != NULL)
+        t->owner = made.st_uid;
+    else if (fd >= 0)
+        close(fd);
+    return out;
+}
+
+static int make_one(struct timelines *t)
+{
+    FILE *out = make_file(t);
+    if (out == NULL)
+        return errno;
+    int error = find_clocks(t) ? write_all(t, out) : ENOMEM;
     if (fclose(out) != 0 && error == 0)
         error = errno;
     return error;
@@ -346,10 +387,7 @@ struct timelines_result timelines_end(const char *file, uint32_t ranks)
     struct timelines t = {.file = file, .ranks = ranks};
     t.sources = calloc(ranks > 0 ? ranks : 1, sizeof *t.sources);
     t.machines = calloc(CLOCKS_MAX, sizeof *t.machines);
-    if (t.sources == NULL || t.machines == NULL || !find_clocks(&t))
-        t.result.error = ENOMEM;
-    else
-        t.result.error = write_all(&t);
+    t.result.error = t.sources != NULL && t.machines != NULL ? make_one(&t) : ENOMEM;
     for (uint32_t rank = 0; t.result.error == 0 && rank < ranks; rank++) {
         name_of(file, rank, name);
         if (t.sources[rank].is_here)

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "option/why.h"
+
 #define TIMELINES_VARIABLE "BATON_TRACE"
 #define TIMELINES_PATH_BYTES 4096
 
@@ -20,10 +22,10 @@
 int timelines_pattern(const char *file, char pattern[TIMELINES_PATH_BYTES]);
 
 /**
- * Makes `file`, empty, and removes those that ranks of an earlier job have left for it. 0; or an errno: it cannot be
- * made.
+ * Makes `file`, empty and for this user alone, and removes those that ranks of an earlier job have left for it. 0; or
+ * -1 with *why: a name is a link, another user's file or otherwise none to take (held.h), or the folder takes no files.
  */
-int timelines_begin(const char *file, uint32_t ranks);
+int timelines_begin(const char *file, uint32_t ranks, struct why *why);
 
 /** What became of it. */
 struct timelines_result {

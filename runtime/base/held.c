@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,23 +31,28 @@ bool held_is(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_len == 0;
 }
 
-static bool take(int fd, enum way way)
+enum answer { TAKEN, OTHERS, NO_LOCKS };
+
+static enum answer take(int fd, enum way way)
 {
     struct flock lock = lock_of(way);
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+        return TAKEN;
+    return errno == EAGAIN || errno == EACCES ? OTHERS : NO_LOCKS;
 }
 
 /* Whether it is a file of this user. */
-static bool is_mine(int fd, struct stat *opened)
+static bool is_mine(int fd)
 {
-    return fstat(fd, opened) == 0 && S_ISREG(opened->st_mode) && opened->st_uid == geteuid();
+    struct stat opened;
+    return fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode) && opened.st_uid == geteuid();
 }
 
-/* Whether the name leads to the open file, which is this user's. */
+/* Whether the name leads to the open file. */
 static bool is_at(int fd, const char *path)
 {
     struct stat opened, there;
-    return is_mine(fd, &opened) && lstat(path, &there) == 0 && opened.st_dev == there.st_dev &&
+    return fstat(fd, &opened) == 0 && lstat(path, &there) == 0 && opened.st_dev == there.st_dev &&
            opened.st_ino == there.st_ino;
 }
 
@@ -54,17 +60,16 @@ static bool is_at(int fd, const char *path)
 static bool remove_file(const char *path, bool *is_busy)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat opened;
     bool is_removed = false;
     *is_busy = fd < 0 && errno == ENOENT;
     if (fd < 0)
         return false;
-    if (!take(fd, REMOVES))
+    if (take(fd, REMOVES) == OTHERS)
         *is_busy = !held_is(fd);
-    else if (is_at(fd, path))
+    else if (is_mine(fd) && is_at(fd, path))
         is_removed = unlink(path) == 0;
     else
-        *is_busy = is_mine(fd, &opened); /* it was removed since it was opened */
+        *is_busy = is_mine(fd); /* it was removed since it was opened */
     close(fd);
     return is_removed;
 }
@@ -75,26 +80,27 @@ bool held_remove(const char *path)
     return remove_file(path, &is_busy);
 }
 
-int held_make(const char *path)
+/* What this process has just made is its own, whatever owner a file system with owners of its own names. */
+static int make(const char *path, bool needs_locks)
 {
     const uint64_t until = clock_now_ns() + PATIENCE_NS;
     do {
         bool is_busy = true;
-        errno = 0;
         int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd >= 0 && take(fd, HOLDS) && is_at(fd, path))
-            return fd;
+        if (fd < 0 && errno != EEXIST)
+            return -1;
+        const enum answer answer = fd >= 0 ? take(fd, HOLDS) : OTHERS;
         const int error = errno;
-        if (fd >= 0 && error != EAGAIN && error != EACCES && is_at(fd, path)) { /* no such locks are to be had here */
+        if (answer == NO_LOCKS && needs_locks && is_at(fd, path)) {
             unlink(path);
             close(fd);
             errno = error;
             return -1;
         }
+        if (answer != OTHERS && is_at(fd, path))
+            return fd;
         if (fd >= 0)
             close(fd); /* another one removes it, since nobody held it yet */
-        else if (errno != EEXIST)
-            return -1;
         else if (remove_file(path, &is_busy))
             continue;
         if (!is_busy)
@@ -103,4 +109,36 @@ int held_make(const char *path)
     } while (clock_now_ns() < until);
     errno = EEXIST;
     return -1;
+}
+
+int held_make(const char *path)
+{
+    return make(path, true);
+}
+
+int held_make_anyway(const char *path)
+{
+    return make(path, false);
+}
+
+void held_drop(int fd)
+{
+    struct flock lock = lock_of(HOLDS);
+    lock.l_type = F_UNLCK;
+    fcntl(fd, F_OFD_SETLK, &lock);
+    close(fd);
+}
+
+const char *held_why(const char *path)
+{
+    struct stat there;
+    if (lstat(path, &there) != 0)
+        return strerror(errno);
+    if (S_ISLNK(there.st_mode))
+        return "that is a link, and links are not followed";
+    if (!S_ISREG(there.st_mode))
+        return "that is no regular file";
+    if (there.st_uid != geteuid())
+        return "that is another user's file";
+    return access(path, R_OK | W_OK) == 0 ? "another context is writing it" : strerror(errno);
 }

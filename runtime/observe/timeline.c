@@ -3,21 +3,19 @@
 #include "observe/timeline.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bell.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/held.h"
 #include "base/latch.h"
 #include "base/thread.h"
 #include "observe/timeline_text.h"
@@ -191,20 +189,14 @@ static char *path_of(const char *pattern, uint32_t rank)
     return rc < 0 ? NULL : path;
 }
 
-/* The lock keeps contexts of one world rank apart, whose files have one name. */
+/* It is held, which keeps contexts of one world rank apart: their files have one name. */
 static int open_file(struct timeline *t)
 {
-    struct stat st;
-    t->file = open(t->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666); /* a pipe would block this call */
-    if (t->file < 0 || fstat(t->file, &st) != 0)
-        return error_set(BATON_ESYSTEM, "the timeline %s cannot be made: %s", t->path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return error_set(BATON_ESYSTEM, "the timeline %s cannot be made: that is no regular file", t->path);
-    if (flock(t->file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return error_set(BATON_ESYSTEM, "the timeline %s is being written by another context", t->path);
-    if (ftruncate(t->file, 0) != 0)
-        return error_set(BATON_ESYSTEM, "the timeline %s cannot be written: %s", t->path, strerror(errno));
-    return 0;
+    t->file = held_make_anyway(t->path);
+    if (t->file >= 0)
+        return 0;
+    return error_set(BATON_ESYSTEM, "the timeline %s cannot be made: %s", t->path,
+                     errno == EEXIST ? held_why(t->path) : strerror(errno));
 }
 
 static void read_boot(char *boot, size_t size)
@@ -232,10 +224,8 @@ static void begin_file(struct timeline *t, const struct timeline_wish *wish)
 
 static void timeline_free(struct timeline *t)
 {
-    if (t->file >= 0) {
-        flock(t->file, LOCK_UN); /* a child that was forked may have the file too */
-        close(t->file);
-    }
+    if (t->file >= 0)
+        held_drop(t->file);
     free(t->ring);
     free(t->buffer);
     free(t->path);

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -185,6 +186,67 @@ static void test_no_locks(void **state)
     assert_int_equal(descriptors_open(), before);
 }
 
+/* Who needs no lock gets the file there too, and takes the name from an earlier one of his. */
+static void test_no_locks_needed(void **state)
+{
+    (void)state;
+    has_no_locks = true;
+    for (int i = 0; i < 2; i++) {
+        int fd = held_make_anyway(path);
+        assert_true(fd >= 0);
+        assert_false(is_held());
+        held_drop(fd);
+    }
+    assert_int_equal(unlink(path) + symlink("/dev/null", path), 0);
+    assert_int_equal(held_make_anyway(path), -1);
+    assert_int_equal(errno, EEXIST);
+    has_no_locks = false;
+    assert_int_equal(unlink(path), 0);
+}
+
+/* A forked process that has the file open does not hold it. */
+static void test_a_file_that_is_dropped(void **state)
+{
+    (void)state;
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    int fd = held_make(path);
+    assert_true(fd >= 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    assert_true(is_held());
+    held_drop(fd);
+    assert_false(is_held());
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(held_remove(path));
+}
+
+/* What a message says of a name that is not to be had. */
+static void test_why(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(held_why(path), "No such file"));
+    assert_int_equal(symlink("/dev/null", path), 0);
+    assert_non_null(strstr(held_why(path), "link"));
+    assert_int_equal(unlink(path) + mkfifo(path, 0600), 0);
+    assert_non_null(strstr(held_why(path), "no regular file"));
+    assert_int_equal(unlink(path), 0);
+    int fd = held_make(path);
+    assert_non_null(strstr(held_why(path), "another context"));
+    held_drop(fd);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 65534, 65534), 0);
+        assert_non_null(strstr(held_why(path), "another user's"));
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
 /* Processes make one file each while all remove what they find. Each one that has made its own finds it there. */
 static void test_makers_among_removers(void **state)
 {
@@ -240,6 +302,9 @@ int main(void)
         cmocka_unit_test(test_a_remover),
         cmocka_unit_test(test_a_forked_process),
         cmocka_unit_test(test_no_locks),
+        cmocka_unit_test(test_no_locks_needed),
+        cmocka_unit_test(test_a_file_that_is_dropped),
+        cmocka_unit_test(test_why),
         cmocka_unit_test(test_makers_among_removers),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -326,6 +326,67 @@ static void test_a_file_that_cannot_be_made_is_an_error(void **state)
     json_decref(load(true));
 }
 
+static void write_file(const char *name, const char *text)
+{
+    FILE *out = fopen(name, "we");
+    assert_true(out != NULL && fputs(text, out) >= 0 && fclose(out) == 0);
+}
+
+static bool has_text(const char *name, const char *text)
+{
+    char found[16] = "";
+    FILE *in = fopen(name, "re");
+    if (in == NULL)
+        return false;
+    char *line = fgets(found, sizeof found, in);
+    fclose(in);
+    return line != NULL && strcmp(found, text) == 0;
+}
+
+/* No timeline is made at that name, and what stands there is as it was. */
+static void is_refused(const char *victim, const char *reason)
+{
+    struct timeline *t = NULL;
+    const struct timeline_wish wish = wish_for("taken", 0, 64);
+    assert_int_equal(timeline_create(&wish, &t), BATON_ESYSTEM);
+    if (strstr(baton_errmsg(), reason) == NULL)
+        fail_msg("%s", baton_errmsg());
+    assert_true(has_text(victim, "mine"));
+}
+
+/* In a folder where others may make files, they choose neither what is written to nor who reads it. */
+static void test_names_that_others_took(void **state)
+{
+    (void)state;
+    char victim[64];
+    struct stat made;
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    write_file(victim, "mine");
+    wish_for("taken", 0, 64);
+    assert_int_equal(symlink(victim, path), 0);
+    is_refused(victim, "is a link");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(link(victim, path), 0); /* of a file of ours: the name is taken from it */
+    timeline_destroy(create("taken", 0, 64));
+    assert_true(has_text(victim, "mine"));
+    assert_int_equal(stat(path, &made), 0);
+    assert_int_equal(made.st_mode & 0777, 0600);
+    json_decref(load(true));
+    write_file(path, "an earlier run's");
+    assert_int_equal(chmod(path, 0644), 0);
+    timeline_destroy(create("taken", 0, 64));
+    assert_int_equal(stat(path, &made), 0);
+    assert_int_equal(made.st_mode & 0777, 0600);
+    json_decref(load(true));
+    if (geteuid() == 0) {
+        write_file(path, "mine");
+        assert_int_equal(chown(path, 65534, 65534), 0);
+        is_refused(path, "another user's");
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(unlink(victim), 0);
+}
+
 static unsigned errors;
 
 static void count_errors(void *user, baton_log_level_t level, int rank, const char *text)
@@ -370,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_a_killed_process_leaves_what_can_be_loaded),
         cmocka_unit_test(test_an_idle_writer_sleeps),
         cmocka_unit_test(test_a_file_that_cannot_be_made_is_an_error),
+        cmocka_unit_test(test_names_that_others_took),
         cmocka_unit_test(test_a_write_that_fails_is_logged),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

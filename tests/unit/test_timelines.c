@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "batonrun/clocks.h"
@@ -248,7 +249,9 @@ static void test_files_that_cannot_be_written(void **state)
     (void)state;
     char other[96], pattern[TIMELINES_PATH_BYTES];
     snprintf(other, sizeof other, "%s/none/job", folder);
-    assert_int_equal(timelines_begin(other, 2), ENOENT);
+    struct why why;
+    assert_int_equal(timelines_begin(other, 2, &why), -1);
+    assert_non_null(strstr(why.text, "No such file"));
     assert_int_equal(timelines_end(other, 2).error, ENOENT);
     assert_int_equal(timelines_pattern("a%r", pattern), EINVAL);
     assert_int_equal(timelines_pattern("/x/job", pattern), 0);
@@ -256,8 +259,41 @@ static void test_files_that_cannot_be_written(void **state)
     assert_int_equal(timelines_pattern("job", pattern), 0);
     assert_true(pattern[0] == '/');
     write_rank(0, "a", 0, "]\n");
-    assert_int_equal(timelines_begin(file, 1), 0); /* what an earlier job left is gone */
+    assert_int_equal(timelines_begin(file, 1, &why), 0); /* what an earlier job left is gone */
     assert_int_equal(access(name_of(0), F_OK), -1);
+}
+
+/* In a folder where others may make files: their links and pipes are neither followed nor waited for. */
+static void test_names_that_others_took(void **state)
+{
+    (void)state;
+    char victim[96], text[8] = "";
+    struct why why;
+    struct stat made;
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    FILE *out = fopen(victim, "we");
+    assert_true(out != NULL && fputs("mine", out) >= 0 && fclose(out) == 0);
+    unlink(file);
+    assert_int_equal(symlink(victim, file), 0);
+    assert_int_equal(timelines_begin(file, 1, &why), -1);
+    assert_non_null(strstr(why.text, "link"));
+    assert_int_equal(timelines_end(file, 1).error, EEXIST);
+    assert_int_equal(unlink(file) + link(victim, file), 0);
+    assert_int_equal(timelines_begin(file, 1, &why), 0);
+    assert_int_equal(symlink(victim, name_of(0)), 0);
+    assert_int_equal(timelines_begin(file, 1, &why), -1);
+    alarm(20); /* a pipe that is opened waits for a writer */
+    assert_int_equal(mkfifo(name_of(1), 0600), 0);
+    struct timelines_result r = timelines_end(file, 2);
+    alarm(0);
+    assert_int_equal(r.error, 0);
+    assert_int_equal(r.missing, 2);
+    assert_int_equal(stat(file, &made), 0);
+    assert_int_equal(made.st_mode & 0777, 0600);
+    FILE *in = fopen(victim, "re");
+    assert_true(in != NULL && fgets(text, sizeof text, in) != NULL && fclose(in) == 0);
+    assert_string_equal(text, "mine");
+    assert_int_equal(unlink(name_of(0)) + unlink(name_of(1)) + unlink(victim), 0);
 }
 
 int main(void)
@@ -270,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_random_bytes),
         cmocka_unit_test(test_files_that_cannot_be_written),
+        cmocka_unit_test(test_names_that_others_took),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
