@@ -135,13 +135,13 @@ static bool stop_writing(struct collector *c)
 /* The pages that no other batonrun, nor the shim of another rank, reads still. */
 static void remove_unclaimed(const char *job)
 {
-    if (job != NULL && metrics_name_is_good(job) && !pages_are_claimed(METRICS_FOLDER, job))
-        pages_remove(METRICS_FOLDER, job);
+    if (job != NULL && metrics_name_is_good(job) && !pages_are_claimed(METRICS_ROOT, job))
+        pages_remove(METRICS_ROOT, job);
 }
 
 static struct collector collector_of(const char *job)
 {
-    return (struct collector){.job = job, .claim = -1, .pages = {.folder = METRICS_FOLDER, .job = job}};
+    return (struct collector){.job = job, .claim = -1, .pages = {.root = METRICS_ROOT, .job = job}};
 }
 
 /* ---- batonrun's -------------------------------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ int collector_open(struct collector *c, const char *file, const char *job)
     if (c->port > 0) {
         int error = server_open(&c->server, c->port);
         if (error == 0)
-            c->claim = pages_claim(METRICS_FOLDER, job);
+            c->claim = pages_claim(METRICS_ROOT, job);
         return error;
     }
     if (snprintf(c->file, sizeof c->file, "%s", file) >= (int)sizeof c->file)
@@ -170,7 +170,7 @@ int collector_open(struct collector *c, const char *file, const char *job)
     int error = write_file(c);
     if (error != 0)
         return error;
-    c->claim = pages_claim(METRICS_FOLDER, job);
+    c->claim = pages_claim(METRICS_ROOT, job);
     return 0;
 }
 
@@ -188,8 +188,8 @@ void collector_start(struct collector *c)
 static void end(struct collector *c)
 {
     complain_once(c, collect(c));
-    pages_remove(METRICS_FOLDER, c->job);
-    pages_unclaim(METRICS_FOLDER, c->job, c->claim);
+    pages_remove(METRICS_ROOT, c->job);
+    pages_unclaim(METRICS_ROOT, c->job, c->claim);
     pages_fini(&c->pages);
     c->claim = -1;
 }
@@ -233,7 +233,7 @@ void collector_step(struct collector *c)
     if (c->file[0] == '\0')
         return;
     if (c->claim < 0)
-        c->claim = pages_claim(METRICS_FOLDER, c->job);
+        c->claim = pages_claim(METRICS_ROOT, c->job);
     int error = c->claim >= 0 && !c->is_running ? start_writing(c) : 0;
     if (error != 0)
         complain_once(c, error);
@@ -244,7 +244,7 @@ void collector_leave(struct collector *c)
     if (!stop_writing(c))
         return;
     if (c->file[0] != '\0' && c->claim < 0)
-        c->claim = pages_claim(METRICS_FOLDER, c->job);
+        c->claim = pages_claim(METRICS_ROOT, c->job);
     if (c->claim >= 0)
         end(c);
     else

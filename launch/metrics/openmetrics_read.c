@@ -206,7 +206,7 @@ bool openmetrics_read(FILE *in, struct pages *p)
     while (!is_whole && fgets(text, sizeof text, in) != NULL) {
         text[strcspn(text, "\n")] = '\0';
         is_whole = strcmp(text, "# EOF") == 0;
-        struct pages_rank *r = split(text, &line) ? pages_entry(p, line.run, line.rank, line.context) : NULL;
+        struct pages_rank *r = split(text, &line) ? pages_entry(p, line.run, line.rank, line.context, 0) : NULL;
         if (r != NULL)
             set(&line, r);
     }

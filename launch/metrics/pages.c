@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/held.h"
 #include "base/number.h"
 
 #define CLAIM_END METRICS_MARK "reader" /* is no rank, and swept as pages are */
+#define CLAIM_BYTES (METRICS_NAME_BYTES + sizeof CLAIM_END)
 
 /* ---- which page it is -------------------------------------------------------------------------------------------- */
 
@@ -31,7 +33,7 @@ static bool take_behind(const char **at, char mark, uint32_t most, uint32_t *out
 static bool take_name(const char *path, const char *job, struct pages_rank *out)
 {
     const char *name = strrchr(path, '/');
-    name = (name != NULL ? name + 1 : path) + strlen(METRICS_PREFIX);
+    name = name != NULL ? name + 1 : path;
     const size_t length = strcspn(name, METRICS_MARK);
     const char *at = name + length;
     *out = (struct pages_rank){.number = 0};
@@ -49,7 +51,9 @@ static int compare_places(const void *one, const void *other)
     int order = strcmp(a->job, b->job);
     if (order == 0)
         order = (a->number > b->number) - (a->number < b->number);
-    return order != 0 ? order : (a->context > b->context) - (a->context < b->context);
+    if (order == 0)
+        order = (a->context > b->context) - (a->context < b->context);
+    return order != 0 ? order : (a->user > b->user) - (a->user < b->user);
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
@@ -67,10 +71,10 @@ static bool make_room(struct pages *p)
     return true;
 }
 
-struct pages_rank *pages_entry(struct pages *p, const char *job, uint32_t number, uint32_t context)
+struct pages_rank *pages_entry(struct pages *p, const char *job, uint32_t number, uint32_t context, uint32_t user)
 {
     for (uint32_t i = p->num; i > 0; i--) /* a file has all samples of a rank of one family together */
-        if (p->ranks[i - 1]->number == number && p->ranks[i - 1]->context == context &&
+        if (p->ranks[i - 1]->number == number && p->ranks[i - 1]->context == context && p->ranks[i - 1]->user == user &&
             strcmp(p->ranks[i - 1]->job, job) == 0)
             return p->ranks[i - 1];
     struct pages_rank *entry = make_room(p) ? calloc(1, sizeof *entry) : NULL;
@@ -81,6 +85,7 @@ struct pages_rank *pages_entry(struct pages *p, const char *job, uint32_t number
     snprintf(entry->job, sizeof entry->job, "%s", job);
     entry->number = number;
     entry->context = context;
+    entry->user = user;
     p->ranks[p->num++] = entry;
     return entry;
 }
@@ -133,20 +138,22 @@ static bool was_read(const struct pages_rank *r, const char *job)
 struct look {
     struct pages *pages;
     bool has_room;
-    uint32_t foreign; /* pages of other users */
+    bool has_foreign; /* pages or folders of other users */
 };
 
 static void look_at(void *arg, const char *path)
 {
     struct look *l = arg;
     struct pages_rank key;
+    struct stat status;
     if (!take_name(path, l->pages->job, &key))
         return;
     int fd = metrics_view_open(path, l->pages->of_anybody, l->pages->why);
-    l->foreign += fd == METRICS_FOREIGN;
+    l->has_foreign |= fd == METRICS_FOREIGN;
     if (fd < 0)
         return;
-    struct pages_rank *entry = pages_entry(l->pages, key.job, key.number, key.context);
+    key.user = fstat(fd, &status) == 0 ? status.st_uid : 0;
+    struct pages_rank *entry = pages_entry(l->pages, key.job, key.number, key.context, key.user);
     if (entry == NULL)
         l->has_room = false;
     else
@@ -160,14 +167,13 @@ bool pages_look(struct pages *p)
     p->why[0] = '\0';
     for (uint32_t i = 0; i < p->num; i++)
         p->ranks[i]->is_there = false;
-    metrics_pages_find(p->folder, p->job, look_at, &look);
+    look.has_foreign |= metrics_pages_find(p->root, p->job, p->of_anybody, look_at, &look) > 0;
     for (uint32_t i = 0; i < p->num; i++)
         p->ranks[i]->view.is_alive &= p->ranks[i]->is_there;
     keep(p, was_read, NULL);
     pages_sort(p);
-    if (p->num == 0 && p->why[0] == '\0' && look.foreign > 0)
-        snprintf(p->why, sizeof p->why, "the pages of metrics on this host (%" PRIu32 ") are other users'",
-                 look.foreign);
+    if (p->num == 0 && p->why[0] == '\0' && look.has_foreign)
+        snprintf(p->why, sizeof p->why, "the pages of metrics on this host are other users'");
     return look.has_room;
 }
 
@@ -239,47 +245,63 @@ static void remove_one(void *arg, const char *path)
         held_remove(path);
 }
 
-void pages_remove(const char *folder, const char *job)
+void pages_remove(const char *root, const char *job)
 {
     struct removal removal = {.job = job};
-    metrics_pages_find(folder, job, remove_one, &removal);
+    metrics_pages_find(root, job, false, remove_one, &removal);
     removal.removes = !removal.is_alive;
     if (removal.removes)
-        metrics_pages_find(folder, job, remove_one, &removal);
+        metrics_pages_find(root, job, false, remove_one, &removal);
+    metrics_folders_tidy(root);
 }
 
-static void claim_path(const char *folder, const char *job, char path[METRICS_PATH_BYTES])
+static void name_claim(const char *job, char name[CLAIM_BYTES])
 {
-    snprintf(path, METRICS_PATH_BYTES, "%s/" METRICS_PREFIX "%s" CLAIM_END, folder, job);
+    snprintf(name, CLAIM_BYTES, "%.*s" CLAIM_END, METRICS_NAME_BYTES - 1, job);
 }
 
-int pages_claim(const char *folder, const char *job)
+int pages_claim(const char *root, const char *job)
 {
+    char name[CLAIM_BYTES], path[METRICS_PATH_BYTES];
+    name_claim(job, name);
+    return metrics_folder_hold(root, name, path);
+}
+
+/* A claim in a folder of this user: whether it is held, or removed otherwise. */
+struct claim {
+    char name[CLAIM_BYTES];
+    bool is_held;
+};
+
+static void look_for_claim(void *arg, const char *folder)
+{
+    struct claim *c = arg;
     char path[METRICS_PATH_BYTES];
-    claim_path(folder, job, path);
-    return held_make(path);
+    if (snprintf(path, sizeof path, "%s/%s", folder, c->name) >= (int)sizeof path)
+        return;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    bool is_held = held_is(fd);
+    close(fd);
+    if (!is_held)
+        held_remove(path); /* its process was killed */
+    c->is_held |= is_held;
 }
 
-void pages_unclaim(const char *folder, const char *job, int fd)
+bool pages_are_claimed(const char *root, const char *job)
 {
-    char path[METRICS_PATH_BYTES];
+    struct claim claim = {.is_held = false};
+    name_claim(job, claim.name);
+    metrics_folders_find(root, false, look_for_claim, &claim);
+    metrics_folders_tidy(root);
+    return claim.is_held;
+}
+
+void pages_unclaim(const char *root, const char *job, int fd)
+{
     if (fd < 0)
         return;
     close(fd);
-    claim_path(folder, job, path);
-    held_remove(path);
-}
-
-bool pages_are_claimed(const char *folder, const char *job)
-{
-    char path[METRICS_PATH_BYTES];
-    claim_path(folder, job, path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return false;
-    bool is_claimed = held_is(fd);
-    close(fd);
-    if (!is_claimed)
-        held_remove(path); /* its process was killed */
-    return is_claimed;
+    pages_are_claimed(root, job); /* which removes one that nobody holds */
 }

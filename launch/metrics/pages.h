@@ -18,22 +18,23 @@ struct pages_rank {
     char job[METRICS_NAME_BYTES];
     uint32_t context; /* of several that a rank has in a world of this name: 0, 1, ... */
     uint32_t number;  /* the rank, by the page's name */
+    uint32_t user;    /* whose page it is; 0 where it was read from a file */
     bool is_there;    /* its page was found by the last look */
     struct metrics_view view;
 };
 
 struct pages {
-    const char *folder;
-    const char *job; /* NULL: of all jobs */
-    bool of_anybody; /* pages of other users too */
+    const char *root; /* of the folders that pages lie in: METRICS_ROOT */
+    const char *job;  /* NULL: of all jobs */
+    bool of_anybody;  /* pages of other users too */
     struct pages_rank **ranks;
     uint32_t num, room;
     char why[METRICS_WHY_BYTES]; /* the last page that could not be read; empty: there was none */
 };
 
 /** The entry of that rank, old or new. NULL, and p->why says so: no memory, or there are PAGES_MOST. */
-struct pages_rank *pages_entry(struct pages *p, const char *job, uint32_t number, uint32_t context);
-/** By job, rank and context. */
+struct pages_rank *pages_entry(struct pages *p, const char *job, uint32_t number, uint32_t context, uint32_t user);
+/** By job, rank, context and user. */
 void pages_sort(struct pages *p);
 /** Frees all entries. */
 void pages_forget(struct pages *p);
@@ -61,7 +62,7 @@ struct pages_job pages_job_at(const struct pages *p, uint32_t first);
 struct pages_job pages_choose(const struct pages *p, const char *shown, bool *several);
 
 /** Removes the pages of a job, once all its ranks have ended: until then, they count for whoever reads these next. */
-void pages_remove(const char *folder, const char *job);
+void pages_remove(const char *root, const char *job);
 
 /* ---- who removes them -------------------------------------------------------------------------------------------- */
 
@@ -69,8 +70,8 @@ void pages_remove(const char *folder, const char *job);
  * Says that this process reads the pages of that job on this host, and will remove them: the shims of the ranks do not.
  * A descriptor to keep open until then, or -1 with errno.
  */
-int pages_claim(const char *folder, const char *job);
-void pages_unclaim(const char *folder, const char *job, int fd);
-bool pages_are_claimed(const char *folder, const char *job);
+int pages_claim(const char *root, const char *job);
+void pages_unclaim(const char *root, const char *job, int fd);
+bool pages_are_claimed(const char *root, const char *job);
 
 #endif

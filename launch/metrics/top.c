@@ -269,7 +269,7 @@ static int live(const struct top *t, struct pages *p, struct frame frames[2])
 
 static int run(const struct top *t)
 {
-    struct pages pages = {.folder = METRICS_FOLDER, .job = t->job, .of_anybody = geteuid() == 0};
+    struct pages pages = {.root = METRICS_ROOT, .job = t->job, .of_anybody = geteuid() == 0};
     struct frame *frames = calloc(2, sizeof *frames);
     struct sigaction action = {.sa_handler = on_signal};
     if (frames == NULL)

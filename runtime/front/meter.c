@@ -45,11 +45,11 @@ int meter_start(struct baton *b, char *(*lookup)(const char *variable))
     m->metrics = metrics_create(b->directory->num_engines);
     if (m->metrics == NULL)
         return error_set(BATON_ENOMEM, "no memory for metrics");
-    metrics_pages_sweep(METRICS_FOLDER);
-    int error = metrics_page_create(METRICS_FOLDER, given != NULL ? given : own, fabric_rank(b->fabric), given != NULL,
-                                    &m->page);
+    metrics_pages_sweep(METRICS_ROOT);
+    int error =
+        metrics_page_create(METRICS_ROOT, given != NULL ? given : own, fabric_rank(b->fabric), given != NULL, &m->page);
     if (error != 0) {
-        log_line(&b->log, LOG_WARN, "no page of metrics can be made in " METRICS_FOLDER ": %s", strerror(error));
+        log_line(&b->log, LOG_WARN, "no page of metrics can be made in " METRICS_ROOT ": %s", strerror(error));
         metrics_destroy(m->metrics);
         m->metrics = NULL;
         return 0;

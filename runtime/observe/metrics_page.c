@@ -59,9 +59,9 @@ bool metrics_view_is_alive(int fd)
 /* ---- the rank's side --------------------------------------------------------------------------------------------- */
 
 /* The memory of a new file, which it holds. NULL with errno: EEXIST: the name is taken. */
-static struct file *make_file(const char *path)
+static struct file *make_file(const char *root, const char *name, char path[METRICS_PATH_BYTES])
 {
-    int fd = held_make(path);
+    int fd = metrics_folder_hold(root, name, path);
     if (fd < 0)
         return NULL;
     int error = posix_fallocate(fd, 0, sizeof(struct file));
@@ -78,7 +78,7 @@ static struct file *make_file(const char *path)
     return error == 0 ? at : NULL;
 }
 
-int metrics_page_create(const char *folder, const char *job, uint32_t rank, bool stays, struct metrics_page **out)
+int metrics_page_create(const char *root, const char *job, uint32_t rank, bool stays, struct metrics_page **out)
 {
     struct metrics_page *p = malloc(sizeof *p);
     if (p == NULL)
@@ -86,11 +86,11 @@ int metrics_page_create(const char *folder, const char *job, uint32_t rank, bool
     p->file = NULL;
     errno = EEXIST;
     for (unsigned i = 0; i < METRICS_SAME_RANK && p->file == NULL && errno == EEXIST; i++) {
-        char more[8] = "";
+        char more[8] = "", name[METRICS_NAME_BYTES + 32];
         if (i > 0)
             snprintf(more, sizeof more, ".%u", i);
-        snprintf(p->path, sizeof p->path, "%s/" METRICS_PREFIX "%s" METRICS_MARK "%u%s", folder, job, rank, more);
-        p->file = make_file(p->path);
+        snprintf(name, sizeof name, "%s" METRICS_MARK "%u%s", job, rank, more);
+        p->file = make_file(root, name, p->path);
     }
     if (p->file == NULL) {
         int error = errno;
@@ -142,8 +142,10 @@ void metrics_page_destroy(struct metrics_page *p)
 {
     if (p == NULL)
         return;
-    if (!p->file->head.stays)
-        unlink(p->path);
+    if (!p->file->head.stays && unlink(p->path) == 0) {
+        *strrchr(p->path, '/') = '\0';
+        rmdir(p->path); /* fails where another file is in it */
+    }
     munmap(p->file, sizeof *p->file);
     free(p);
 }
@@ -256,20 +258,41 @@ bool metrics_view_read(int fd, struct metrics_view *view)
     return good;
 }
 
-void metrics_pages_find(const char *folder, const char *job, void (*found)(void *arg, const char *path), void *arg)
+struct search {
+    const char *job;
+    void (*found)(void *arg, const char *path);
+    void *arg;
+    unsigned num; /* pages so far */
+};
+
+static void search_folder(void *arg, const char *folder)
 {
-    char path[METRICS_PATH_BYTES], start[sizeof METRICS_PREFIX + METRICS_NAME_BYTES + 1];
+    struct search *s = arg;
+    char path[METRICS_PATH_BYTES];
+    const size_t length = s->job != NULL ? strlen(s->job) : 0;
     struct dirent *entry;
-    DIR *dir = opendir(folder);
-    snprintf(start, sizeof start, METRICS_PREFIX "%.64s%s", job != NULL ? job : "", job != NULL ? METRICS_MARK : "");
-    for (unsigned n = 0; dir != NULL && n < METRICS_MOST && (entry = readdir(dir)) != NULL;)
-        if (strncmp(entry->d_name, start, strlen(start)) == 0 &&
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path) {
-            found(arg, path);
-            n++;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    while (dir != NULL && s->num < METRICS_MOST && (entry = readdir(dir)) != NULL) {
+        const char *name = entry->d_name;
+        bool is_one = strchr(name, METRICS_MARK[0]) != NULL &&
+                      (s->job == NULL || (strncmp(name, s->job, length) == 0 && name[length] == METRICS_MARK[0]));
+        if (is_one && snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path) {
+            s->found(s->arg, path);
+            s->num++;
         }
+    }
     if (dir != NULL)
         closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+}
+
+uint32_t metrics_pages_find(const char *root, const char *job, bool of_anybody,
+                            void (*found)(void *arg, const char *path), void *arg)
+{
+    struct search search = {.job = job, .found = found, .arg = arg};
+    return metrics_folders_find(root, of_anybody, search_folder, &search);
 }
 
 /* ---- pages of dead processes ------------------------------------------------------------------------------------- */
@@ -298,7 +321,8 @@ static void sweep_one(void *arg, const char *path)
         held_remove(path); /* not a page that is just being made: that is held */
 }
 
-void metrics_pages_sweep(const char *folder)
+void metrics_pages_sweep(const char *root)
 {
-    metrics_pages_find(folder, NULL, sweep_one, NULL);
+    metrics_pages_find(root, NULL, false, sweep_one, NULL);
+    metrics_folders_tidy(root);
 }

@@ -6,8 +6,9 @@
  * It never waits for a reader, and a reader never writes. The writer holds the file for life (base/held.h): a page that
  * nobody holds is that of a dead process. Processes that the writer forks do not have it.
  *
- * The name is METRICS_PREFIX, the job's name, METRICS_MARK and the rank; a further page of the same rank has ".1" to
- * ".7" behind it.
+ * The file lies in a folder of the user's own (metrics_folder.h), which stands in a root folder, METRICS_ROOT but in
+ * tests. Its name is the job's name, METRICS_MARK and the rank; a further page of the same rank has ".1" to ".7" behind
+ * it.
  * Pages that have a name of their own go with their context. Where the job's name was given from outside, the page
  * stays, so that whoever gave it can read the last counts; it removes the page then.
  */
@@ -18,15 +19,14 @@
 #include <stdint.h>
 
 #include "observe/metrics.h"
+#include "observe/metrics_folder.h"
 
-#define METRICS_FOLDER "/dev/shm"
-#define METRICS_PREFIX "baton-metrics."
+#define METRICS_ROOT "/dev/shm"
 #define METRICS_NAME_BYTES 65 /* of a job's name, NUL included: letters, digits, '.', '_' and '-' */
 #define METRICS_MARK "@"      /* is in no job's name */
 #define METRICS_SAME_RANK 8   /* pages of one job and rank */
-#define METRICS_PATH_BYTES 4096
-#define METRICS_MOST 4096 /* pages that are looked at on a host */
-#define METRICS_LAYOUT 1  /* raised with every change of metrics_body */
+#define METRICS_MOST 4096     /* pages that are looked at on a host */
+#define METRICS_LAYOUT 1      /* raised with every change of metrics_body */
 
 /* ---- the rank's side: any thread, but one at a time -------------------------------------------------------------- */
 
@@ -35,7 +35,7 @@ struct metrics_page;
 bool metrics_name_is_good(const char *name);
 
 /** Makes the page, with all its memory. 0 or an errno. `stays`: it is not removed with its context. */
-int metrics_page_create(const char *folder, const char *job, uint32_t rank, bool stays, struct metrics_page **out);
+int metrics_page_create(const char *root, const char *job, uint32_t rank, bool stays, struct metrics_page **out);
 /** Brings it up to date: what of the body is in `changes` (metrics_take_changes). Microseconds. */
 void metrics_page_renew(struct metrics_page *p, const struct metrics_body *body, uint32_t changes);
 /** Another thread, at any time: the rank has been stuck since that time of the real-time clock; 0: it goes on. */
@@ -45,9 +45,10 @@ void metrics_page_destroy(struct metrics_page *p);
 
 /**
  * Removes pages of this user's processes that are dead; those that stay, a minute after they were last renewed. Files
- * of such a name that are empty, or are pages no further, go too where nobody holds them (base/held.h).
+ * of such a name that are empty, or are pages no further, go too where nobody holds them (base/held.h), and so does a
+ * folder that is empty then.
  */
-void metrics_pages_sweep(const char *folder);
+void metrics_pages_sweep(const char *root);
 
 /* ---- the readers' side ------------------------------------------------------------------------------------------- */
 
@@ -80,9 +81,10 @@ bool metrics_view_read(int fd, struct metrics_view *view);
 void metrics_text_clean(char *text);
 
 /**
- * Calls `found` for each page of the folder, of METRICS_MOST at most; `job`: only those of that name, or NULL. None is
- * looked into.
+ * Calls `found` for each page of this user, or of any, of METRICS_MOST at most; `job`: only those of that name, or
+ * NULL. None is looked into. Returns how many folders of others it left out.
  */
-void metrics_pages_find(const char *folder, const char *job, void (*found)(void *arg, const char *path), void *arg);
+uint32_t metrics_pages_find(const char *root, const char *job, bool of_anybody,
+                            void (*found)(void *arg, const char *path), void *arg);
 
 #endif

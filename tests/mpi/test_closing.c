@@ -109,10 +109,10 @@ static void the_page_tells_of_a_stall_while_it_lasts(void)
 static void a_page_that_nobody_named_goes_with_its_context(void)
 {
     struct engine e;
-    char path[128];
+    char path[128], name[METRICS_NAME_BYTES];
     engine_up(&e, NULL);
-    snprintf(path, sizeof path, METRICS_FOLDER "/" METRICS_PREFIX "%016" PRIx64 METRICS_MARK "%d",
-             e.b->directory->rows[0].incarnation, harness.rank);
+    snprintf(name, sizeof name, "%016" PRIx64, e.b->directory->rows[0].incarnation);
+    page_path_of(name, path, sizeof path);
     CHECK_EQ(access(path, R_OK), 0);
     CHECK_EQ(baton_close(e.b), 0);
     CHECK_EQ(access(path, F_OK), -1);

@@ -20,11 +20,17 @@ static inline void page_name(char *name, size_t size)
     snprintf(name, size, "test-%d", (int)getpid());
 }
 
+static inline void page_path_of(const char *job, char *path, size_t size)
+{
+    snprintf(path, size, METRICS_ROOT "/" METRICS_FOLDER_PREFIX "%u/%s" METRICS_MARK "%d", (unsigned)geteuid(), job,
+             harness.rank);
+}
+
 static inline void page_path(char *path, size_t size)
 {
     char name[METRICS_NAME_BYTES];
     page_name(name, sizeof name);
-    snprintf(path, size, METRICS_FOLDER "/" METRICS_PREFIX "%s" METRICS_MARK "%d", name, harness.rank);
+    page_path_of(name, path, size);
 }
 
 static inline void page_remove(void)
@@ -32,6 +38,7 @@ static inline void page_remove(void)
     char path[128];
     page_path(path, sizeof path);
     unlink(path);
+    metrics_folders_tidy(METRICS_ROOT);
 }
 
 static inline void page_begin(void)

@@ -40,15 +40,15 @@ static int remove_folder(void **state)
 static const char *path_of(const char *rest)
 {
     static char path[256];
-    snprintf(path, sizeof path, "%s/" METRICS_PREFIX "%s", folder, rest);
+    snprintf(path, sizeof path, "%s/" METRICS_FOLDER_PREFIX "%u%s%s", folder, (unsigned)geteuid(),
+             rest[0] != '\0' ? "/" : "", rest);
     return path;
 }
 
-static const char *path_in_folder(unsigned i)
+/* This user's folder, for files that no page makes. */
+static void make_own(void)
 {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/a%u", folder, i);
-    return path;
+    assert_int_equal(mkdir(path_of(""), 0700), 0);
 }
 
 static struct metrics_view *read_page(const char *rest)
@@ -349,6 +349,7 @@ static void test_another_layout_is_named(void **state)
 static void test_a_page_that_is_being_made(void **state)
 {
     (void)state;
+    make_own();
     const int fd = held_make(path_of("job" METRICS_MARK "0"));
     assert_true(fd >= 0);
     why[0] = '\0';
@@ -360,11 +361,13 @@ static void test_a_page_that_is_being_made(void **state)
     assert_int_equal(metrics_view_open(path_of("job" METRICS_MARK "0"), false, why), METRICS_NO_PAGE);
     assert_string_not_equal(why, "");
     unlink(path_of("job" METRICS_MARK "0"));
+    metrics_folders_tidy(folder);
 }
 
 static void test_what_is_no_page(void **state)
 {
     (void)state;
+    make_own();
     int fd = open(path_of("short" METRICS_MARK "0"), O_CREAT | O_WRONLY, 0600);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "hello", 5), 5);
@@ -380,6 +383,7 @@ static void test_what_is_no_page(void **state)
     assert_int_equal(metrics_view_open(path_of("link" METRICS_MARK "0"), false, why), -1);
     unlink(path_of("link" METRICS_MARK "0"));
     assert_int_equal(metrics_view_open(path_of("none.0"), false, why), -1);
+    metrics_folders_tidy(folder);
 }
 
 /* What another user put there is neither read nor removed; the super-user may look at it. */
@@ -403,6 +407,7 @@ static void test_pages_of_other_users(void **state)
     close(fd);
     metrics_pages_sweep(folder);
     assert_int_equal(unlink(path_of("job" METRICS_MARK "0")), 0);
+    metrics_folders_tidy(folder);
 }
 
 /* A body that another process spoilt: texts end, rows are within bounds. A file that is cut off is an error. */
@@ -486,7 +491,7 @@ static void test_no_reader_sees_half_a_renewal(void **state)
 
 static void count_page(void *arg, const char *path)
 {
-    assert_non_null(strstr(path, METRICS_PREFIX "job" METRICS_MARK));
+    assert_non_null(strstr(path, "/job" METRICS_MARK));
     ++*(unsigned *)arg;
 }
 
@@ -498,19 +503,145 @@ static void test_pages_of_a_job_are_found(void **state)
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &pages[0]), 0);
     assert_int_equal(metrics_page_create(folder, "job", 11, false, &pages[1]), 0);
     assert_int_equal(metrics_page_create(folder, "job2", 0, false, &pages[2]), 0);
-    metrics_pages_find(folder, "job", count_page, &n);
+    assert_int_equal(metrics_pages_find(folder, "job", false, count_page, &n), 0);
     assert_int_equal(n, 2);
-    metrics_pages_find("/nowhere", "job", count_page, &n);
+    metrics_pages_find("/nowhere", "job", false, count_page, &n);
     assert_int_equal(n, 2);
-    for (unsigned i = 0; i < METRICS_MOST; i++) /* files of other programs */
-        assert_true(close(open(path_in_folder(i), O_CREAT | O_WRONLY, 0600)) == 0);
-    n = 0;
-    metrics_pages_find(folder, "job", count_page, &n);
-    assert_int_equal(n, 2);
-    for (unsigned i = 0; i < METRICS_MOST; i++)
-        unlink(path_in_folder(i));
     for (unsigned i = 0; i < 3; i++)
         metrics_page_destroy(pages[i]);
+}
+
+/* ---- among other users ------------------------------------------------------------------------------------------- */
+
+static char taken_path[256];
+
+/* What has the name of this user's folder before he comes. */
+static void take_name(const char *how)
+{
+    snprintf(taken_path, sizeof taken_path, "%s", path_of(""));
+    if (strcmp(how, "link") == 0)
+        assert_int_equal(symlink("/tmp", taken_path), 0);
+    else if (strcmp(how, "file") == 0)
+        assert_int_equal(close(open(taken_path, O_CREAT | O_WRONLY, 0600)), 0);
+    else
+        assert_int_equal(mkdir(taken_path, 0700), 0);
+    if (strcmp(how, "open") == 0)
+        assert_int_equal(chmod(taken_path, 0777), 0);
+    if (strcmp(how, "folder") == 0)
+        assert_int_equal(chown(taken_path, 65534, 65534), 0);
+}
+
+/* A rank shows its page whatever stands where its folder should be, and leaves that as it was. */
+static void test_a_name_that_is_taken(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"link", "file", "open", "folder"};
+    for (unsigned i = 0; i < sizeof ways / sizeof ways[0] - (geteuid() != 0); i++) {
+        struct metrics_page *page[2];
+        unsigned n = 0;
+        take_name(ways[i]);
+        assert_int_equal(metrics_page_create(folder, "job", 0, false, &page[0]), 0);
+        assert_int_equal(metrics_page_create(folder, "job", 1, false, &page[1]), 0);
+        metrics_pages_sweep(folder);
+        metrics_pages_find(folder, "job", false, count_page, &n);
+        assert_int_equal(n, 2);
+        metrics_page_destroy(page[0]);
+        metrics_page_destroy(page[1]);
+        assert_int_equal(remove(taken_path), 0);
+        assert_int_equal(rmdir(folder), 0); /* nothing else was left */
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+}
+
+/* Another user's pages of the same names, as many as are looked at on a host, in a process of his. */
+static int be_another_user(int ready, int end)
+{
+    struct metrics_page *page;
+    char byte;
+    if (setgid(65534) != 0 || setuid(65534) != 0)
+        return 1;
+    for (unsigned i = 0; i < METRICS_SAME_RANK; i++)
+        if (metrics_page_create(folder, "job", 0, true, &page) != 0)
+            return 2;
+    for (unsigned i = 0; i < METRICS_MOST; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/" METRICS_FOLDER_PREFIX "a%u@0", folder, i);
+        if (close(open(path, O_CREAT | O_WRONLY, 0600)) != 0)
+            return 3;
+    }
+    return write(ready, "", 1) == 1 && read(end, &byte, 1) == 0 ? 0 : 4;
+}
+
+static void see_own_page_alone(void)
+{
+    struct metrics_page *page;
+    unsigned n = 0;
+    assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
+    assert_int_equal(access(path_of("job" METRICS_MARK "0"), F_OK), 0); /* it is its rank's first one */
+    assert_int_equal(metrics_pages_find(folder, "job", false, count_page, &n), 1);
+    assert_int_equal(n, 1);
+    n = 0;
+    metrics_pages_find(folder, "job", true, count_page, &n);
+    assert_int_equal(n, 1 + METRICS_SAME_RANK);
+    metrics_page_destroy(page);
+}
+
+static void test_another_user(void **state)
+{
+    (void)state;
+    int ready[2], end[2], raw;
+    char byte, command[128];
+    if (geteuid() != 0 || chown(folder, 65534, 65534) != 0 || chown(folder, 0, 0) != 0) {
+        print_message("skipped: only a super-user that knows user 65534 can be that user\n");
+        skip();
+    }
+    assert_int_equal(pipe(ready) + pipe(end) + chmod(folder, 01777), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(end[1]);
+        _exit(be_another_user(ready[1], end[0]));
+    }
+    close(ready[1]);
+    const bool is_ready = read(ready[0], &byte, 1) == 1;
+    if (is_ready)
+        see_own_page_alone();
+    close(ready[0]);
+    close(end[0]);
+    close(end[1]);
+    assert_int_equal(waitpid(pid, &raw, 0), pid);
+    assert_int_equal(raw, 0);
+    metrics_pages_sweep(folder); /* which leaves his */
+    snprintf(command, sizeof command, "rm %s/" METRICS_FOLDER_PREFIX "65534/job@0* && rm -r %s/*", folder, folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void *make_and_remove(void *arg)
+{
+    struct metrics_page *page;
+    for (unsigned i = 0; i < 300; i++)
+        if (metrics_page_create(folder, "job", *(uint32_t *)arg, false, &page) == 0)
+            metrics_page_destroy(page);
+        else
+            return arg;
+    return NULL;
+}
+
+/* The folder goes with the last page in it, at any time for those who make the next one. */
+static void test_makers_of_one_folder(void **state)
+{
+    (void)state;
+    pthread_t thread[4];
+    uint32_t rank[4];
+    void *failed;
+    for (uint32_t i = 0; i < 4; i++) {
+        rank[i] = i;
+        assert_int_equal(pthread_create(&thread[i], NULL, make_and_remove, &rank[i]), 0);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(thread[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(access(path_of(""), F_OK), -1);
 }
 
 int main(void)
@@ -534,6 +665,9 @@ int main(void)
         cmocka_unit_test(test_a_spoilt_body),
         cmocka_unit_test(test_no_reader_sees_half_a_renewal),
         cmocka_unit_test(test_pages_of_a_job_are_found),
+        cmocka_unit_test(test_a_name_that_is_taken),
+        cmocka_unit_test(test_another_user),
+        cmocka_unit_test(test_makers_of_one_folder),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "metrics/frame.h"
@@ -276,7 +277,7 @@ static bool read_back(const char *text, struct pages *p)
 static void test_the_way_back(void **state)
 {
     (void)state;
-    struct pages p = {.folder = "/nowhere"};
+    struct pages p = {.root = "/nowhere"};
     struct pages_rank *ranks[2] = {busy_rank(0, "prefill0", "decode0", 1087),
                                    busy_rank(1, "decode0", "prefill0", 2175)};
     ranks[1]->view.stalled_ns = 1;
@@ -312,7 +313,7 @@ static void test_the_way_back(void **state)
 static void test_times_beyond_the_last_bound(void **state)
 {
     (void)state;
-    struct pages p = {.folder = "/nowhere"};
+    struct pages p = {.root = "/nowhere"};
     struct pages_rank *rank = busy_rank(0, "prefill0", "decode0", UINT64_C(200) * 1000000000);
     char *text = print_as(&rank, 1, OPENMETRICS_FILE);
     assert_true(read_back(text, &p));
@@ -327,7 +328,7 @@ static void test_times_beyond_the_last_bound(void **state)
 static void test_a_file_that_is_used_again(void **state)
 {
     (void)state;
-    struct pages p = {.folder = "/nowhere"};
+    struct pages p = {.root = "/nowhere"};
     struct pages_rank *ranks[2] = {busy_rank(0, "prefill0", "decode0", 1087),
                                    busy_rank(1, "decode0", "prefill0", 2175)};
     char *text = print_as(ranks, 2, OPENMETRICS_FILE);
@@ -359,13 +360,13 @@ static void test_texts_of_strangers(void **state)
         "up 1\n# EOF\n",
     };
     for (unsigned i = 0; i < sizeof odd / sizeof odd[0]; i++) {
-        struct pages p = {.folder = "/nowhere"};
+        struct pages p = {.root = "/nowhere"};
         assert_true(read_back(odd[i], &p));
         assert_int_equal(p.num, 0);
         assert_string_equal(p.why, "it tells of no rank");
         pages_fini(&p);
     }
-    struct pages p = {.folder = "/nowhere"};
+    struct pages p = {.root = "/nowhere"};
     assert_true(read_back("baton_transfers_total{rank=\"7\",engine=\"e\",host=\"h\",run=\"j\",peer=\"x\",path=\"new\","
                           "direction=\"in\"} 1e300\nbaton_later_total{rank=\"7\",engine=\"e\",host=\"h\",run=\"j\"} 1\n"
                           "# EOF\n",
@@ -374,7 +375,7 @@ static void test_texts_of_strangers(void **state)
     assert_int_equal(p.ranks[0]->number, 7);
     assert_true(p.ranks[0]->view.body.peer[0].transfers[0][METRICS_IN] == UINT64_MAX);
     pages_fini(&p);
-    p = (struct pages){.folder = "/nowhere"}; /* what a terminal would obey is not kept */
+    p = (struct pages){.root = "/nowhere"}; /* what a terminal would obey is not kept */
     assert_true(
         read_back("baton_transfers_total{rank=\"7\",engine=\"e\033\",host=\"\xc2\x9b\",run=\"j\",peer=\"\033x\","
                   "path=\"shm\",direction=\"in\"} 1\n# EOF\n",
@@ -450,8 +451,8 @@ static void test_pages(void **state)
     make_page(folder, "job", 2, &page[1]);
     make_page(folder, "job", 2, &page[2]); /* a second context */
     make_page(folder, "a.3", 5, &page[3]); /* a job whose name looks like a rank */
-    struct pages all = {.folder = folder}, job = {.folder = folder, .job = "job"},
-                 odd = {.folder = folder, .job = "a.3"}, short_of_it = {.folder = folder, .job = "a"};
+    struct pages all = {.root = folder}, job = {.root = folder, .job = "job"}, odd = {.root = folder, .job = "a.3"},
+                 short_of_it = {.root = folder, .job = "a"};
     assert_true(pages_look(&all));
     assert_int_equal(all.num, 4);
     assert_string_equal(all.ranks[0]->job, "a.3");
@@ -495,11 +496,13 @@ static void test_pages(void **state)
 static void test_pages_that_are_not_ours(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/baton-pages-XXXXXX", path[128];
+    char folder[] = "/tmp/baton-pages-XXXXXX", own[64], path[128];
     struct metrics_page *page;
     assert_non_null(mkdtemp(folder));
-    struct pages all = {.folder = folder};
-    snprintf(path, sizeof path, "%s/" METRICS_PREFIX "\033[31m" METRICS_MARK "0", folder);
+    struct pages all = {.root = folder};
+    snprintf(own, sizeof own, "%s/" METRICS_FOLDER_PREFIX "%u", folder, (unsigned)geteuid());
+    assert_int_equal(mkdir(own, 0700), 0);
+    snprintf(path, sizeof path, "%s/\033[31m" METRICS_MARK "0", own);
     assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
     assert_true(pages_look(&all));
     assert_int_equal(all.num, 0);
@@ -507,18 +510,24 @@ static void test_pages_that_are_not_ours(void **state)
     unlink(path);
     if (geteuid() == 0) {
         make_page(folder, "job", 0, &page);
-        snprintf(path, sizeof path, "%s/" METRICS_PREFIX "job" METRICS_MARK "0", folder);
-        assert_int_equal(chown(path, 65534, 65534), 0);
+        snprintf(path, sizeof path, "%s/job" METRICS_MARK "0", own);
         metrics_page_destroy(page);
+        assert_int_equal(chown(path, 65534, 65534) + chown(own, 65534, 65534), 0);
         assert_true(pages_look(&all));
         assert_int_equal(all.num, 0);
-        assert_string_equal(all.why, "the pages of metrics on this host (1) are other users'");
+        assert_string_equal(all.why, "the pages of metrics on this host are other users'");
         pages_remove(folder, "job");
+        make_page(folder, "job", 0, &page); /* another user has a job of the same name */
         all.of_anybody = true;
         assert_true(pages_look(&all));
-        assert_int_equal(all.num, 1);
-        unlink(path);
+        assert_int_equal(all.num, 2);
+        assert_int_equal(all.ranks[0]->user, 0);
+        assert_int_equal(all.ranks[1]->user, 65534);
+        metrics_page_destroy(page);
+        pages_remove(folder, "job");
+        assert_int_equal(unlink(path), 0);
     }
+    rmdir(own);
     assert_int_equal(rmdir(folder), 0);
     pages_fini(&all);
 }
@@ -531,7 +540,7 @@ static void test_a_page_without_a_renewal(void **state)
     struct metrics_page *page;
     assert_non_null(mkdtemp(folder));
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
-    struct pages all = {.folder = folder};
+    struct pages all = {.root = folder};
     assert_true(pages_look(&all));
     assert_int_equal(all.num, 0);
     assert_string_equal(all.why, "");
@@ -542,7 +551,7 @@ static void test_a_page_without_a_renewal(void **state)
 
 static void add_rank(struct pages *p, const char *job, uint32_t number, bool is_there, bool is_alive)
 {
-    struct pages_rank *r = pages_entry(p, job, number, 0);
+    struct pages_rank *r = pages_entry(p, job, number, 0, 0);
     assert_non_null(r);
     r->is_there = is_there;
     r->view.is_alive = is_alive;
@@ -562,7 +571,7 @@ static void choose(const struct pages *p, const char *shown, const char *job, ui
 static void test_jobs(void **state)
 {
     (void)state;
-    struct pages p = {.folder = "/nowhere"};
+    struct pages p = {.root = "/nowhere"};
     bool several = false;
     choose(&p, "", "", 0);
     add_rank(&p, "b", 0, true, false);
