@@ -20,6 +20,7 @@
 #include "batonrun/child.h"
 #include "batonrun/collector.h"
 #include "batonrun/command.h"
+#include "batonrun/crowd.h"
 #include "batonrun/hosts.h"
 #include "batonrun/launcher.h"
 #include "batonrun/launcher_run.h"
@@ -411,11 +412,15 @@ static int launch(const struct arguments *a)
                                "--host");
         return launch_placed(&s, NULL);
     }
+    bool starts = !a->dry_run && !a->placement.explain;
     int status, rc = placement_find(&p, &a->placement, sizes, ask, &s, &why);
     if (rc == 0 && a->placement.pairs != NULL)
         rc = placement_write_pairs(&p, &why);
     if (rc == 0 && a->placement.svg != NULL)
         rc = placement_write_svg(&p, &why);
+    if (rc >= 0 && starts && !a->placement.oversubscribe &&
+        crowd_check(rc == 0 ? &p : NULL, arguments_ranks(a), &why) != 0)
+        rc = -1;
     if (rc >= 0)
         status = launch_placed(&s, rc == 0 ? &p : NULL);
     else
