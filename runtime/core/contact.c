@@ -69,15 +69,25 @@ static bool within(uint64_t offset, uint64_t bytes, uint64_t limit)
     return offset <= limit && bytes <= limit - offset;
 }
 
+/* Whether a card's geometry fits into its regions. */
+static int check_geometry(const struct wire_card *card, const struct path_regions *r, struct plan_why *why)
+{
+    uint64_t *bytes = calloc(r->num, sizeof *bytes);
+    if (bytes == NULL) {
+        snprintf(why->text, sizeof why->text, "no memory for its regions");
+        return BATON_ENOMEM;
+    }
+    for (uint32_t i = 0; i < r->num; i++)
+        bytes[i] = r->region[i].bytes;
+    int rc = geometry_check(&card->geometry, bytes, r->num, why);
+    free(bytes);
+    return rc == 0 || rc == BATON_ENOMEM ? rc : BATON_EMESSAGE;
+}
+
 /* Where a card's cache lies, if its geometry fits into that. */
 static int regions_of(const struct wire_card *card, struct path_regions **out, struct plan_why *why)
 {
-    uint64_t bytes[BATON_REGIONS_MAX] = {card->pool_bytes};
     uint32_t num = card->num_regions > 0 ? card->num_regions : 1;
-    for (uint32_t i = 0; i < card->num_regions; i++)
-        bytes[i] = card->regions[i].bytes;
-    if (geometry_check(&card->geometry, bytes, num, why) != 0)
-        return BATON_EMESSAGE;
     struct path_regions *r = malloc(sizeof *r + num * sizeof *r->region);
     if (r == NULL) {
         snprintf(why->text, sizeof why->text, "no memory for its regions");
@@ -86,9 +96,14 @@ static int regions_of(const struct wire_card *card, struct path_regions **out, s
     struct path_region *region = (void *)(r + 1);
     *r = (struct path_regions){.is_wrapped = card->num_regions > 0, .num = num, .region = region};
     for (uint32_t i = 0; i < num; i++)
-        region[i] = (struct path_region){r->is_wrapped ? card->regions[i].address : card->pool_offset, bytes[i]};
-    *out = r;
-    return 0;
+        region[i] = r->is_wrapped ? (struct path_region){card->regions[i].address, card->regions[i].bytes}
+                                  : (struct path_region){card->pool_offset, card->pool_bytes};
+    int rc = check_geometry(card, r, why);
+    if (rc == 0)
+        *out = r;
+    else
+        free(r);
+    return rc;
 }
 
 /* Checks a card field by field and compiles the plan; nothing is kept of one that fails. */

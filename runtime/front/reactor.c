@@ -16,8 +16,7 @@
 #include "shm/rings.h"
 
 #define SUBMITS_A_TURN 64
-#define SUBMITS_A_LENT_TURN 4 /* a caller does not do the work of all others */
-#define EVENTS_A_TURN 64
+#define SUBMITS_A_LENT_TURN 4            /* a caller does not do the work of all others */
 #define RESTED_NS (20 * CLOCK_NS_PER_MS) /* after so long without a turn that did something, none is expected soon */
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
 #define GIVE_WAY_NS (20 * CLOCK_NS_PER_US) /* an idle reactor spins no longer before it yields between its turns */
@@ -175,23 +174,22 @@ static bool is_rung(const struct baton *b)
 bool reactor_turn(struct baton *b, uint64_t began)
 {
     struct loop *l = &b->loop;
-    struct port_event events[EVENTS_A_TURN];
     atomic_store_explicit(&l->turn_ns, began, memory_order_release);
     bool active = drain(b);
     if (active && !paths_can_lend(b->paths)) { /* MPI may take long: what the calls began goes on meanwhile */
         paths_wake(b->paths);
         rings_ring(paths_rings(b->paths), RINGS_NOW);
     }
-    int n = b->port->path.progress(b->port->path.self, events, EVENTS_A_TURN);
+    int n = b->port->path.progress(b->port->path.self, l->events, LOOP_EVENTS);
     uint64_t now = clock_now_ns();
-    core_step(b->core, now, events, n);
+    core_step(b->core, now, l->events, n);
     paths_wake(b->paths);
     end_given_up(b, now);
     const bool tells = hand_out(b, now);
     active |= n > 0 || tells;
     if (active)
         l->woke_ns = tells && is_rung(b) && events_are_watched(&b->events) ? now : 0;
-    l->is_cut = n == EVENTS_A_TURN || l->held != NULL;
+    l->is_cut = n == LOOP_EVENTS || l->held != NULL;
     turns_ring(b, now);
     fabric_ring(b->fabric);
     count_add(&l->num_turns, 1);

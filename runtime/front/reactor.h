@@ -26,8 +26,11 @@
 #include <stdint.h>
 
 #include "base/latch.h"
+#include "core/port.h"
 #include "front/meter.h"
 #include "front/turns.h"
+
+#define LOOP_EVENTS 64 /* that a turn hears of */
 
 struct baton;
 struct outcome;
@@ -44,10 +47,11 @@ struct loop {
     _Atomic uint64_t judged_ns; /* when the last turn began that has ended: the core has judged what was due by then */
     struct turns turns;
     /* whoever makes turns */
-    struct outcome *held; /* taken from the core, and not handed out yet */
-    bool is_cut;          /* the last turn left some of what had happened to the next one */
-    bool gave_up;         /* it stopped before all was quiet */
-    bool is_passed;       /* `held` is one that the engine is told */
+    struct port_event events[LOOP_EVENTS]; /* of a turn: not on the stack of a thread that is lent */
+    struct outcome *held;                  /* taken from the core, and not handed out yet */
+    bool is_passed;                        /* `held` is one that the engine is told */
+    bool is_cut;                           /* the last turn left some of what had happened to the next one */
+    bool gave_up;                          /* it stopped before all was quiet */
     count_t num_turns, num_sleeps, verdicts_lost;
     uint32_t rings;   /* to and from other nodes, which the last turn has seen */
     uint64_t rung_ns; /* when it saw the last one */

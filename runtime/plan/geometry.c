@@ -198,13 +198,17 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : (*x > *y) - (*x < *y);
 }
 
-/* No two tensors have the same name. */
-static int check_names(const baton_geometry_t *g, struct plan_why *why)
+static void sort(const baton_geometry_t *g, const baton_tensor_t **sorted, int (*compare)(const void *, const void *))
 {
-    const baton_tensor_t *sorted[BATON_TENSORS_MAX];
     for (uint32_t i = 0; i < g->num_tensors; i++)
         sorted[i] = &g->tensors[i];
-    qsort(sorted, g->num_tensors, sizeof *sorted, by_name);
+    qsort(sorted, g->num_tensors, sizeof *sorted, compare);
+}
+
+/* No two tensors have the same name. */
+static int check_names(const baton_geometry_t *g, const baton_tensor_t **sorted, struct plan_why *why)
+{
+    sort(g, sorted, by_name);
     for (uint32_t i = 1; i < g->num_tensors; i++)
         if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
             return why_item("tensor", (uint32_t)(sorted[i] - g->tensors), "another tensor has the same name", why);
@@ -227,12 +231,9 @@ static int by_place(const void *a, const void *b)
  * No two tensors of a group begin at the same byte, as they do where an engine forgot to set their regions. Those of
  * different groups may: some engines give the same memory to several groups, a block to one of them at a time.
  */
-static int check_places(const baton_geometry_t *g, struct plan_why *why)
+static int check_places(const baton_geometry_t *g, const baton_tensor_t **sorted, struct plan_why *why)
 {
-    const baton_tensor_t *sorted[BATON_TENSORS_MAX];
-    for (uint32_t i = 0; i < g->num_tensors; i++)
-        sorted[i] = &g->tensors[i];
-    qsort(sorted, g->num_tensors, sizeof *sorted, by_place);
+    sort(g, sorted, by_place);
     for (uint32_t i = 1; i < g->num_tensors; i++) {
         const baton_tensor_t *a = sorted[i - 1], *b = sorted[i];
         if (a->group == b->group && a->region == b->region && a->offset == b->offset)
@@ -242,15 +243,28 @@ static int check_places(const baton_geometry_t *g, struct plan_why *why)
     return 0;
 }
 
+/* Not on the stack: of a peer's card it may be any thread of the engine's that comes here. */
+static int check_apart(const baton_geometry_t *g, struct plan_why *why)
+{
+    const baton_tensor_t **sorted = calloc((size_t)g->num_tensors + 1, sizeof *sorted);
+    if (sorted == NULL) {
+        snprintf(why->text, sizeof why->text, "no memory to compare %u tensors", g->num_tensors);
+        return BATON_ENOMEM;
+    }
+    int rc = check_names(g, sorted, why);
+    if (rc == 0)
+        rc = check_places(g, sorted, why);
+    free(sorted);
+    return rc;
+}
+
 int geometry_check(const baton_geometry_t *g, const uint64_t *region_bytes, uint32_t num_regions, struct plan_why *why)
 {
     uint64_t elements = 0;
     int rc = check_sizes(g, why);
     for (uint32_t i = 0; rc == 0 && i < g->num_tensors; i++)
         rc = check_tensor(g, i, region_bytes, num_regions, &elements, why);
-    if (rc == 0)
-        rc = check_names(g, why);
-    return rc != 0 ? rc : check_places(g, why);
+    return rc != 0 ? rc : check_apart(g, why);
 }
 
 /* ---- two caches -------------------------------------------------------------------------------------------------- */
@@ -389,7 +403,7 @@ int plan_table_check(const baton_group_t *group, const baton_table_t *table, uin
     return 0;
 }
 
-#define WORDS_ON_STACK 8192 /* 32 KiB */
+#define WORDS_ON_STACK 1024 /* 4 KiB: of the engine's thread, which may have little */
 #define SLOTS_A_BLOCK 4     /* with 2 it takes half as long again: branches are guessed wrongly where blocks collide */
 
 /*

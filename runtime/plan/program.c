@@ -204,24 +204,27 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Lists the tensors by layer, since a producer computes the lower layers first: layer << 32 | index. */
-static void order_by_layer(const baton_geometry_t *g, uint64_t order[BATON_TENSORS_MAX])
+/*
+ * Lists the tensors by layer, since a producer computes the lower layers first: layer << 32 | index. Free it. NULL: no
+ * memory.
+ */
+static uint64_t *order_by_layer(const baton_geometry_t *g)
 {
+    uint64_t *order = calloc((size_t)g->num_tensors + 1, sizeof *order);
     bool sorted = true;
-    for (uint32_t i = 0; i < g->num_tensors; i++) {
+    for (uint32_t i = 0; order != NULL && i < g->num_tensors; i++) {
         order[i] = (uint64_t)g->tensors[i].layer << 32 | i;
         sorted &= i == 0 || order[i] > order[i - 1];
     }
     if (!sorted)
         qsort(order, g->num_tensors, sizeof *order, by_number);
+    return order;
 }
 
-static int add_pieces(struct plan *p, const baton_geometry_t *src, const baton_geometry_t *dst,
-                      const struct plan_box *boxes, uint32_t num_boxes, struct plan_why *why)
+static int add_in_order(struct plan *p, const baton_geometry_t *src, const baton_geometry_t *dst, const uint64_t *order,
+                        const struct plan_box *boxes, uint32_t num_boxes, struct plan_why *why)
 {
     uint32_t hint = 0;
-    uint64_t order[BATON_TENSORS_MAX];
-    order_by_layer(dst, order);
     for (uint32_t t = 0; t < dst->num_tensors; t++) {
         const baton_tensor_t *to = &dst->tensors[order[t] & UINT32_MAX], *from = NULL;
         for (uint32_t i = 0; i < num_boxes; i++) {
@@ -241,6 +244,19 @@ static int add_pieces(struct plan *p, const baton_geometry_t *src, const baton_g
         }
     }
     return 0;
+}
+
+static int add_pieces(struct plan *p, const baton_geometry_t *src, const baton_geometry_t *dst,
+                      const struct plan_box *boxes, uint32_t num_boxes, struct plan_why *why)
+{
+    uint64_t *order = order_by_layer(dst);
+    if (order == NULL) {
+        snprintf(why->text, sizeof why->text, "no memory to order %u tensors", dst->num_tensors);
+        return BATON_ENOMEM;
+    }
+    int rc = add_in_order(p, src, dst, order, boxes, num_boxes, why);
+    free(order);
+    return rc;
 }
 
 /*

@@ -505,14 +505,13 @@ static void *hold_locks(void *arg)
 {
     struct baton *b = engine.b;
     (void)arg;
-    pthread_mutex_lock(&b->loop.turns.lock);
-    pthread_mutex_lock(&b->events.lock);
+    while (!owned_take(&b->loop.turns.lock, clock_now_ns() + CLOCK_NS_PER_S))
+        continue;
     pthread_mutex_lock(&b->snapshot.lock);
     pthread_barrier_wait(&barrier); /* locked */
     pthread_barrier_wait(&barrier); /* the children are there */
     pthread_mutex_unlock(&b->snapshot.lock);
-    pthread_mutex_unlock(&b->events.lock);
-    pthread_mutex_unlock(&b->loop.turns.lock);
+    owned_give(&b->loop.turns.lock);
     return NULL;
 }
 
@@ -543,7 +542,7 @@ static int count_pages(void)
     char job[METRICS_NAME_BYTES];
     int num = 0;
     snprintf(job, sizeof job, "%016llx", (unsigned long long)engine.b->directory->rows[0].incarnation);
-    metrics_pages_find(METRICS_FOLDER, job, count_page, &num);
+    metrics_pages_find(METRICS_ROOT, job, count_page, &num);
     return num;
 }
 
