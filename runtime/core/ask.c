@@ -69,11 +69,12 @@ bool ask_turn(struct ask *ask, uint32_t i, const struct ask_left *left, uint32_t
     return true;
 }
 
-void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, enum wire_type type, uint64_t generation,
-                  int error)
+void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, uint64_t generation, int error)
 {
     const baton_ticket_t *ticket = ask_ticket(ask, rank);
-    struct wire_message m = {.type = type,
+    struct wire_message m = {.type = generation == 0            ? WIRE_RELEASE
+                                     : error == BATON_ECANCELED ? WIRE_CANCEL
+                                                                : WIRE_DONE,
                              .want_id = ask->want,
                              .end = {.name.attempt = ask->call->attempt,
                                      .error = error,

@@ -15,8 +15,7 @@
 /** A rank that a leg was taken away from. */
 struct ask_left {
     uint32_t rank;
-    bool knows; /* of the want */
-    uint64_t generation;
+    uint64_t generation; /* of the lease that it granted; 0: of none */
 };
 
 /** Why the want cannot go on. */
@@ -55,9 +54,11 @@ uint32_t ask_left_ms(const struct core *core, const struct ask *ask);
 bool ask_knows(const struct ask *ask, uint32_t rank);
 /** Leg i goes to that rank. `left`: what it leaves behind. False: no memory. */
 bool ask_turn(struct ask *ask, uint32_t i, const struct ask_left *left, uint32_t rank);
-/** Sends that rank the word of the want's end (DONE, CANCEL, RELEASE), until it is answered. */
-void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, enum wire_type type, uint64_t generation,
-                  int error);
+/**
+ * Sends that rank the word of the want's end until it is answered. DONE and CANCEL name the lease that the rank
+ * granted. Where none is known (0), RELEASE names the offer as the want did: by key, attempt and ticket.
+ */
+void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, uint64_t generation, int error);
 
 /** The want is to look at its legs. */
 void ask_tell(struct ask *ask);

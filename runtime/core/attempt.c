@@ -138,7 +138,7 @@ static void tombstones_bound(struct core *core, const struct attempt *newest)
             attempt_forget(core, a);
     }
     uint64_t most = core->c.settings->tombstones;
-    while (all->ended->next != NULL && (all->num_ended > most || all->num_formers > 4 * most))
+    while (all->ended->next != NULL && (all->num_ended > most || all->num_formers > formers_most(core)))
         attempt_forget(core, all->ended);
 }
 
@@ -166,7 +166,7 @@ const struct attempt *attempt_ended(struct core *core, const struct wire_name *n
             bool is_later = word->ticket_incarnation == core_row(core)->incarnation && word->ticket_serial > a->serial;
             if (!is_later)
                 return a; /* else it names one that is still in this rank's queue */
-        } else if (name->attempt != 0 || former_was_meant(core, a, word->peer, word->want)) {
+        } else if (former_was_meant(core, a, word->peer, word->want)) {
             return a;
         }
     }

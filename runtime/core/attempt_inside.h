@@ -57,9 +57,12 @@ struct attempts {
 void attempt_forget(struct core *core, struct attempt *a);
 
 /**
- * Whether the want was meant for the offer that ended, of a request without attempts. Asked once for each rank's part.
+ * Whether the want was meant for the offer that ended. It is then remembered as one of that offer's, up to the limit.
+ * Without attempts this is true of one want for each rank's part.
  */
 bool former_was_meant(struct core *core, struct attempt *a, uint32_t rank, uint64_t want);
+/** Of how many ranks' wants tombstones remember: beyond that the oldest tombstones go. */
+uint64_t formers_most(const struct core *core);
 void formers_free(struct core *core, struct attempt *a);
 
 #endif

@@ -5,6 +5,11 @@
 #include "core/attempt_inside.h"
 #include "core/state.h"
 
+uint64_t formers_most(const struct core *core)
+{
+    return 4 * core->c.settings->tombstones;
+}
+
 static struct former *find(const struct attempt *a, uint32_t rank)
 {
     for (uint32_t i = 0; i < a->formers.num; i++)
@@ -35,6 +40,17 @@ bool attempt_is_former(const struct attempt *a, uint32_t rank, uint64_t want)
     return f != NULL && want <= f->want;
 }
 
+void attempt_note(struct core *core, struct attempt *a, uint32_t rank, uint64_t want)
+{
+    struct former *f = find(a, rank);
+    if (f == NULL && core->attempts->num_formers < formers_most(core))
+        f = make(core, a, rank);
+    if (f == NULL)
+        return;
+    f->open = false;
+    f->want = want > f->want ? want : f->want;
+}
+
 void attempt_remember(struct core *core, struct attempt *a, const struct seats *seats)
 {
     struct formers *f = &a->formers;
@@ -56,19 +72,15 @@ void attempt_remember(struct core *core, struct attempt *a, const struct seats *
 
 bool former_was_meant(struct core *core, struct attempt *a, uint32_t rank, uint64_t want)
 {
-    struct former *f = find(a, rank);
+    const struct former *f = find(a, rank);
     bool untaken = false;
     for (uint32_t i = 0; i < a->formers.num_untaken; i++)
         untaken |= a->formers.untaken[i] == core->c.directory->engine_of[rank];
     if (f != NULL && want <= f->want)
         return true;
-    if (f != NULL ? !f->open : !untaken)
+    if (a->number == 0 && (f != NULL ? !f->open : !untaken))
         return false;
-    f = make(core, a, rank);
-    if (f != NULL) {
-        f->open = false;
-        f->want = want;
-    }
+    attempt_note(core, a, rank, want);
     return true;
 }
 

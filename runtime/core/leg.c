@@ -296,7 +296,7 @@ void leg_on_message(struct core *core, struct leg *leg, const struct wire_messag
         on_written(core, leg, &m->written);
     else if (leg->state ==
              LEG_STOPPING) { /* CLOSED: quiet; or not known, and by the order of messages it never will be */
-        leg->owes_end = false;
+        leg->owes_end = leg->generation == 0; /* then the CANCEL named no offer, which RELEASE will do */
         on_quiet(core, leg);
     }
 }
@@ -354,14 +354,13 @@ static void turn(struct core *core, struct leg *leg)
 {
     struct contact *next;
     int rc = leg->error;
-    leg->known |= leg->has_taken; /* of its end it hears as of one that was granted: no later offer is meant */
     if (leg->has_taken)
         leg_give_back(core, leg, leg->error);
     if (leg->busy)
         peer_end(core, leg_rank(leg));
     leg->busy = leg->let_go = leg->owes_end = false;
     while ((next = another(core, leg)) != NULL) {
-        struct ask_left left = {leg_rank(leg), leg->known, leg->generation};
+        struct ask_left left = {leg_rank(leg), leg->generation};
         if (!ask_turn(leg->ask, leg->index, &left, contact_peer(next)))
             break;
         mover_destroy(core, leg->mover);
@@ -548,11 +547,8 @@ void leg_tell_end(struct core *core, struct leg *leg, int error)
 {
     if (leg->has_taken)
         leg_give_back(core, leg, error);
-    else if (!leg->known)
-        ask_tell_end(core, leg->ask, leg_rank(leg), WIRE_RELEASE, 0, error);
     else if (!leg->let_go || leg->owes_end)
-        ask_tell_end(core, leg->ask, leg_rank(leg), error == BATON_ECANCELED ? WIRE_CANCEL : WIRE_DONE, leg->generation,
-                     error);
+        ask_tell_end(core, leg->ask, leg_rank(leg), leg->generation, error);
 }
 
 /* ---- the legs of a want ------------------------------------------------------------------------------------------ */

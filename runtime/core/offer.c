@@ -191,20 +191,16 @@ static void report(struct core *core, struct offer *o)
     outcome_end(core, o->call, o->status, o->error);
 }
 
-void offer_nack_ended(struct core *core, const struct offer *o, const struct word *w)
-{
-    char detail[96];
-    int error = outcome_of_ended(o->error, detail, sizeof detail);
-    word_nack(core, w, 0, error, detail);
-}
-
 /* Readers that pull hear why; without this they would only find another generation. */
 static void tell_readers(struct core *core, const struct offer *o)
 {
-    for (const struct reader *r = seats_next(o->seats, NULL); r != NULL; r = seats_next(o->seats, r))
-        if (reader_state(r) == READER_GRANTED && reader_push(r) == NULL && reader_want(r) != 0)
-            offer_nack_ended(
-                core, o, &(struct word){.peer = reader_rank(core, r), .want = reader_want(r), .asks = reader_asks(r)});
+    char detail[96];
+    int error = outcome_of_ended(o->error, detail, sizeof detail);
+    for (const struct reader *r = seats_next(o->seats, NULL); r != NULL; r = seats_next(o->seats, r)) {
+        struct word w = {.peer = reader_rank(core, r), .want = reader_want(r), .asks = reader_asks(r)};
+        if (reader_state(r) == READER_GRANTED && reader_push(r) == NULL && w.want != 0)
+            word_nack(core, &w, 0, error, detail);
+    }
 }
 
 /* Its push has ended. */

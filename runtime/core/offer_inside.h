@@ -63,8 +63,6 @@ void offer_close_reader(struct core *core, struct offer *o, struct reader *r, in
 void offer_drop_push(struct core *core, struct offer *o, struct reader *r);
 /** What became of a push of it. */
 void offer_on_push(struct core *core, struct offer *o, struct push_end end);
-/** Answers a want that comes when it has ended. */
-void offer_nack_ended(struct core *core, const struct offer *o, const struct word *w);
 
 /* offer_serve.c */
 

@@ -4,6 +4,7 @@
 
 #include "core/ends.h"
 #include "core/offer_inside.h"
+#include "core/outcome.h"
 #include "core/post.h"
 #include "core/state.h"
 #include "wire/table.h"
@@ -69,6 +70,13 @@ static void refuse(struct core *core, const struct offer *o, const struct word *
     word_nack(core, w, o->lease.generation, error, detail);
 }
 
+/* The want is over here: neither a repetition of it nor the word of its end is about the next offer. */
+static void nack_over(struct core *core, const struct offer *o, const struct word *w, int error, const char *detail)
+{
+    attempt_note(core, o->attempt, w->peer, w->want);
+    word_nack(core, w, 0, error, detail);
+}
+
 /* Whether this offer has what is wanted; else the want is refused. */
 static bool suits(struct core *core, const struct offer *o, const struct word *w)
 {
@@ -100,10 +108,10 @@ static struct reader *reader_for(struct core *core, struct offer *o, const struc
         word_nack(core, w, 0, error, "no seat is left for this engine");
     else if (!reader_is_expected(r))
         word_nack(core, w, 0, BATON_EMESSAGE, "by the directory this rank reads nothing here");
-    else if (reader_state(r) == READER_ENDED)
-        word_nack(core, w, 0, BATON_EGONE, "this rank has ended its part of the offer");
-    else
+    else if (reader_state(r) != READER_ENDED)
         return r;
+    else
+        nack_over(core, o, w, BATON_EGONE, "this rank has ended its part of the offer");
     return NULL;
 }
 
@@ -172,22 +180,22 @@ static void match(struct core *core, struct offer *o, const struct word *w)
 struct release {
     uint64_t want;
     int32_t error;
-    bool asked;     /* it had sent a WANT before */
-    bool cancelled; /* and waits for CLOSED */
-    bool of_former; /* its bytes, or what it was granted of them, were of a former offer */
+    bool of_granted; /* it names no lease, or another one: this offer is meant only if it granted that very want */
+    bool cancelled;  /* it waits for CLOSED */
+    bool of_former;  /* its bytes, or what it was granted of them, were of a former offer */
 };
 
 static void release(struct core *core, struct offer *o, uint32_t peer, const struct release *f)
 {
     int error;
     struct reader *r = reader_of(core, o->seats, peer);
-    if (r == NULL && !f->asked && !f->of_former)
+    if (r == NULL && !f->of_granted)
         r = reader_take(core, o->seats, peer, &error);
     if (r == NULL)
         return; /* nobody waits for that rank */
     if (reader_state(r) == READER_GRANTED && reader_want(r) != f->want)
         return; /* of another attempt */
-    if ((reader_state(r) == READER_NONE && f->asked) || (reader_state(r) == READER_ENDED && f->of_former))
+    if ((reader_state(r) == READER_NONE && f->of_granted) || (reader_state(r) == READER_ENDED && f->of_former))
         return; /* its WANT came before it, and met another offer of this key */
     if (reader_state(r) == READER_NONE)
         reader_note_end(r, f->want);
@@ -219,7 +227,9 @@ void offer_meet(struct core *core, struct offer *o, const struct word *w)
     } else if (o->state == OFFER_LIVE) {
         match(core, o, w);
     } else if (!w->release) {
-        offer_nack_ended(core, o, w);
+        char detail[96];
+        int error = outcome_of_ended(o->error, detail, sizeof detail);
+        nack_over(core, o, w, error, detail);
     }
 }
 
@@ -308,18 +318,17 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
 /* ---- DONE, CANCEL, RELEASE --------------------------------------------------------------------------------------- */
 
 /*
- * A word about a want that waits here becomes what the offer will find, if it is about that one. A want that no offer
- * granted, as far as its rank knows (version 2), had not come when its word did: the offer may be to come, too. False:
- * there is no room for it.
+ * A word about a want that waits here becomes what the offer will find, if it is about that one. RELEASE may be about
+ * an offer that is to come: no word of its want need have come before it. False: there is no room for it.
  */
 static bool end_waits(struct core *core, struct attempt *a, struct word word, const struct wire_message *m)
 {
     const struct word *w = a != NULL ? waiter_word(a, word.peer) : NULL;
     uint64_t keep_ms = core->c.settings->tombstone_ms;
-    bool ungranted = m->type == WIRE_RELEASE || (m->version >= WIRE_ENDS && m->end.generation == 0);
-    if (w != NULL && w->want != m->want_id && (!w->release || m->end.generation != 0 || m->want_id < w->want))
+    bool releases = m->type == WIRE_RELEASE;
+    if (w != NULL && w->want != m->want_id && (!w->release || !releases || m->want_id < w->want))
         return true; /* a word of another want of that rank waits */
-    if (w == NULL && !ungranted)
+    if (w == NULL && !releases)
         return true;                           /* it was about a former offer of this key */
     if (w != NULL && m->end.generation != 0) { /* likewise, and what waits is a repetition of that want */
         waiter_leave(core, a, word.peer);
@@ -343,12 +352,12 @@ static bool end_meets_live(struct core *core, struct offer *o, const struct word
 {
     const struct reader *r = reader_of(core, o->seats, w->peer);
     bool is_granted = r != NULL && reader_state(r) == READER_GRANTED;
-    bool about_it = m->end.generation == o->lease.generation || (m->version >= WIRE_ENDS && m->end.generation == 0);
+    bool names_it = m->type == WIRE_RELEASE || m->end.generation == o->lease.generation;
     struct release f = {.want = w->want,
                         .error = w->error,
-                        .asked = m->type != WIRE_RELEASE && !about_it,
+                        .of_granted = !names_it,
                         .cancelled = m->type == WIRE_CANCEL,
-                        .of_former = m->end.generation != 0 && m->end.generation != o->lease.generation};
+                        .of_former = !names_it && m->end.generation != 0};
     if (!(is_granted && reader_want(r) == w->want) && attempt_is_former(o->attempt, w->peer, w->want))
         return true;
     if (!word_names(core, w, o->call->offer.serial))

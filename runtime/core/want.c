@@ -46,7 +46,7 @@ static void want_destroy(struct core *core, struct want *want)
 
 static void release(struct core *core, const struct want *want, uint32_t rank, int error)
 {
-    ask_tell_end(core, &want->ask, rank, WIRE_RELEASE, 0, error);
+    ask_tell_end(core, &want->ask, rank, 0, error);
 }
 
 static void release_unknown(struct core *core, const struct want *want, uint32_t rank, int error)
@@ -71,8 +71,7 @@ static void tell_end(struct core *core, const struct want *want, int error)
     for (uint32_t i = 0; i < ask->num_legs; i++)
         leg_tell_end(core, leg_at(want->legs, i), error);
     for (uint32_t i = 0; i < ask->num_left; i++)
-        ask_tell_end(core, ask, ask->left[i].rank, ask->left[i].knows ? WIRE_DONE : WIRE_RELEASE,
-                     ask->left[i].generation, error);
+        ask_tell_end(core, ask, ask->left[i].rank, ask->left[i].generation, error);
     for (uint32_t i = 0; i < link_num_contacts(ask->link); i++)
         release_unknown(core, want, contact_peer(link_contact(ask->link, i)), error);
     for (uint32_t i = 0; i < num_spares; i++)

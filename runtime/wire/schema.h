@@ -57,7 +57,7 @@
     TYPE(4, DONE, end, 1)           /* I have it all */                                                                \
     TYPE(5, CANCEL, end, 1)         /* I no longer want it */                                                          \
     TYPE(6, CLOSED, closed, 1)      /* the answer to CANCEL */                                                         \
-    TYPE(7, RELEASE, end, 1)        /* I did not ask you, and will not: do not wait for me */                          \
+    TYPE(7, RELEASE, end, 1)        /* you granted me nothing, and I need nothing: do not wait for me */               \
     TYPE(8, WRITTEN, written, 1)    /* end of a push: all bytes are in place (error 0), or no more will come */        \
     TYPE(9, BEAT, beat, 1)          /* I am here; `ask`: are you? */                                                   \
     /* 10 to 13: within an engine, to and from its first rank */                                                       \
@@ -135,7 +135,7 @@
 #define WIRE_END_FIELDS(FIELD)                                                                                         \
     FIELD(NAME, name, ALWAYS, 1, BATON_KEY_MAX - 1)                                                                    \
     FIELD(I32, error, ALWAYS, INT32_MIN, 0)             /* CANCEL: not 0 */                                            \
-    FIELD(U64, generation, IN(DONE) | IN(CANCEL) | LATER, 0, UINT64_MAX) /* of the lease; 0: not known */              \
+    FIELD(U64, generation, IN(DONE) | IN(CANCEL) | LATER, 0, UINT64_MAX) /* of the lease; 0: it names no offer */      \
     FIELD(U32, time_left_ms, IN(RELEASE), 0, UINT32_MAX)                                                               \
     FIELD(U64, ticket_incarnation, IN(RELEASE), 0, UINT64_MAX)                                                         \
     FIELD(U64, ticket_serial, IN(RELEASE), 0, UINT64_MAX) /* 0: no ticket */

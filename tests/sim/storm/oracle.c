@@ -283,6 +283,50 @@ static void check_not_pinned(struct storm *s, const struct storm_call *o)
         storm_fail(s, "offer %u of rank %u lived to its time, though all wants for it had ended", o->number, o->rank);
 }
 
+void storm_note_answer(struct storm *s, uint32_t rank, const struct wire_message *m)
+{
+    if (m->want_id == 0 || m->want_id > s->num_calls)
+        return;
+    uint64_t *gone_ns = &s->calls[m->want_id - 1].gone_ns[rank];
+    if (m->type == WIRE_NACK && m->nack.error == BATON_EGONE)
+        *gone_ns = s->now;
+    else if (m->type == WIRE_GRANT || m->type == WIRE_WRITTEN)
+        *gone_ns = 0;
+}
+
+/* Whether the tombstone of a former offer of that key stood when this one came, and stands for no newer attempt. */
+static bool follows_one(const struct storm *s, const struct storm_call *o)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < s->num_calls; i++) {
+        const struct storm_call *c = &s->calls[i];
+        if (c->is_want || c->rank != o->rank || c->key != o->key || c == o)
+            continue;
+        if (c->attempt > o->attempt)
+            return false;
+        any |= c->attempt == o->attempt && c->ended && c->ended_ns <= o->submitted_ns &&
+               c->ended_ns + s->settings.tombstone_ms * STORM_MS > o->submitted_ns;
+    }
+    return any && s->settings.tombstones >= STORM_KEYS_MAX;
+}
+
+/* A want that was meant for a former offer, as its producer said, does not end the next one of that key. */
+static void check_spared(struct storm *s, const struct storm_call *o, int32_t by)
+{
+    uint32_t meant = 0, former = 0;
+    for (uint32_t i = 0; i < s->num_calls; i++) {
+        const struct storm_call *c = &s->calls[i];
+        if (!c->is_want || (int32_t)c->rank != by || c->key != o->key || c->attempt != o->attempt ||
+            c->engine != o->engine || (c->answered_ns != 0 && c->error != o->error))
+            continue; /* another one that is open may have said so */
+        meant++;
+        former += c->gone_ns[o->rank] != 0 && c->gone_ns[o->rank] <= o->submitted_ns;
+    }
+    if (meant > 0 && former == meant && follows_one(s, o))
+        storm_fail(s, "offer %u of rank %u was ended by rank %d, whose want was meant for a former offer", o->number,
+                   o->rank, by);
+}
+
 /* An offer's time begins anew with each call about it, and is as long as that of any want that it may have granted. */
 static uint64_t due_of(const struct storm *s, const struct storm_call *c)
 {
@@ -450,6 +494,8 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
         check_gone(s, c);
     if (!c->is_want && c->status == BATON_STATUS_EXPIRED)
         check_not_pinned(s, c);
+    if (!c->is_want && c->error == BATON_EGONE)
+        check_spared(s, c, e->peer);
     if (storm_chance(s, s->tangled ? 800 : 150))
         storm_again(s, c);
     if (c->ended)

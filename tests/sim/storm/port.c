@@ -214,6 +214,7 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
     const struct wire_name *name = wire_name_of(&m);
     storm_say(s, "%u -> %u %s want %llu key %s error %d", r->rank, peer, wire_type_name(m.type),
               (unsigned long long)m.want_id, name != NULL ? name->key : "", error_of(&m));
+    storm_note_answer(s, r->rank, &m);
     uint64_t luck = draw(s, r->rank, peer, 1000);
     uint32_t loss = s->now < s->horizon ? s->loss : 0; /* after all deadlines, what is repeated comes through */
     int times = luck < loss || is_lost_end(s, r->rank, peer, &m) ? 0 : luck < loss + s->twice ? 2 : 1;

@@ -65,6 +65,8 @@ struct storm_call {
     uint64_t answered_ns;           /* when it was given up, or ended; 0: neither */
     uint32_t *blocks;
     uint32_t *from; /* want that is done: by producer rank, the offer whose bytes came */
+
+    uint64_t gone_ns[STORM_RANKS_MAX]; /* want: when each rank said that its offer has ended, and granted no other */
 };
 
 /** A mover that could move, as the oracle sees it. */
@@ -237,6 +239,8 @@ void storm_check_write(struct storm *s, struct storm_rank *r, uint64_t offset);
 bool storm_hears(const struct storm *s, uint32_t rank); /* whether that rank hears verdicts */
 void storm_check_limits(struct storm *s, struct storm_rank *r);
 void storm_check_losses(struct storm *s, struct storm_rank *r);
+/** Notes what a producer answers a want. */
+void storm_note_answer(struct storm *s, uint32_t rank, const struct wire_message *m);
 void storm_check_end(struct storm *s);
 
 /* cover.c */
