@@ -86,6 +86,18 @@ void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, uint6
     ends_tell(core, rank, &m);
 }
 
+void ask_take_attached(struct ask *ask, uint32_t leg, const struct wire_bytes *attach)
+{
+    baton_event_t *event = &ask->call->end.event;
+    if (leg > ask->attached_by || (attach->num == 0 && leg < ask->attached_by))
+        return;
+    ask->attached_by = attach->num > 0 ? leg : UINT32_MAX;
+    outcome_drop_attached(&ask->call->end);
+    event->num_attach = attach->num;
+    if (attach->num > 0)
+        memcpy(event->attach, attach->data, attach->num);
+}
+
 void ask_tell(struct ask *ask)
 {
     queue_join(ask->told, &ask->news);

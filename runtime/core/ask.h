@@ -60,6 +60,9 @@ bool ask_turn(struct ask *ask, uint32_t i, const struct ask_left *left, uint32_t
  */
 void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, uint64_t generation, int error);
 
+/** The offer of that leg has these attached bytes. The event has those of the first leg in order that has any. */
+void ask_take_attached(struct ask *ask, uint32_t leg, const struct wire_bytes *attach);
+
 /** The want is to look at its legs. */
 void ask_tell(struct ask *ask);
 /** A leg cannot go on, and the want is told. The first reason counts. */

@@ -53,6 +53,13 @@ struct handoff_want {
     uint32_t left_ms;
 };
 
+/** What became of taking a lease. */
+enum handoff_taken {
+    HANDOFF_ASK,     /* nothing: there is no such offer, or something is unusual. The producer is asked by message */
+    HANDOFF_TAKEN,   /* give_back must follow */
+    HANDOFF_TOO_LATE /* the offer ended while the want's engine took its seat. *grant says which lease it had */
+};
+
 /** A lease that was taken. */
 struct handoff_grant {
     uint32_t slot;
@@ -84,11 +91,8 @@ struct port_handoff {
 
     /* ---- the consumer's ---- */
 
-    /**
-     * Finds an offer of that rank and takes a lease of it; want->rank is filled in. False: there is none, or that rank
-     * is not reached so, or something is unusual: ask by message. After true, give_back must follow.
-     */
-    bool (*take)(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant);
+    /** Finds an offer of that rank and takes a lease of it; want->rank is filled in. */
+    enum handoff_taken (*take)(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant);
     /** Nothing is read any more: done (0), or failed with an error. Wakes that rank. */
     void (*give_back)(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error);
     /** Why a lease has ended whose generation is raised. False: it is not known any more. */

@@ -116,20 +116,6 @@ static void on_ready(struct core *core, struct leg *leg, const struct wire_ready
     on_more(core, leg, &table, &(struct reach){m->tokens_done, m->tokens_next, m->layer_end});
 }
 
-/* Of several legs' bytes the event has those of the first in order, whichever come first. */
-static void take_attached(const struct leg *leg, const struct wire_bytes *attach)
-{
-    struct ask *ask = leg->ask;
-    baton_event_t *event = &ask->call->end.event;
-    if (leg->index > ask->attached_by || (attach->num == 0 && leg->index < ask->attached_by))
-        return;
-    ask->attached_by = attach->num > 0 ? leg->index : UINT32_MAX;
-    outcome_drop_attached(&ask->call->end);
-    event->num_attach = attach->num;
-    if (attach->num > 0)
-        memcpy(event->attach, attach->data, attach->num);
-}
-
 /* A lease was granted, perhaps with its tables, or taken. */
 static void read_lease(struct core *core, struct leg *leg, const struct peer_table *table,
                        const struct wire_bytes *sent, const struct reach *reach)
@@ -154,7 +140,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
     struct peer_table table = {m->slot, m->table_entries, m->generation, m->table_offset};
     if (leg->state == LEG_AWAITED) {
         leg->generation = m->generation; /* of the offer that writes by now */
-        take_attached(leg, &m->attach);
+        ask_take_attached(leg->ask, leg->index, &m->attach);
     }
     if (leg->state == LEG_DOUBTED) {
         if (m->generation != leg->generation)
@@ -169,7 +155,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
         return;
     }
     leg->generation = m->generation;
-    take_attached(leg, &m->attach);
+    ask_take_attached(leg->ask, leg->index, &m->attach);
     if (is_push(leg)) {
         leg->ask->call->end.event.wait_ns = core->now - leg->ask->call->submitted_ns;
         await(core, leg, LEG_AWAITED);
@@ -247,7 +233,7 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_wri
         fail(core, leg, BATON_EMESSAGE, "it wrote other bytes than were wanted of it");
     } else {
         add_bytes(leg, m->path != BATON_PATH_NONE ? (baton_path_t)m->path : core->c.path[leg_rank(leg)], m->bytes);
-        take_attached(leg, &m->attach);
+        ask_take_attached(leg->ask, leg->index, &m->attach);
         if (m->generation != 0)
             leg->generation = m->generation;
         landed(core, leg);
@@ -307,9 +293,17 @@ void leg_on_message(struct core *core, struct leg *leg, const struct wire_messag
 static void on_taken(struct core *core, struct leg *leg, const struct handoff_grant *grant)
 {
     const struct handoff_offer *o = &grant->offer;
-    take_attached(leg, &(struct wire_bytes){o->num_attach, o->attach});
+    ask_take_attached(leg->ask, leg->index, &(struct wire_bytes){o->num_attach, o->attach});
     read_lease(core, leg, &(struct peer_table){grant->slot, o->table_entries, grant->generation, o->table_offset},
                &(struct wire_bytes){0}, &REACH_WHOLE);
+}
+
+/* By its generation, which was read in memory: it has ended for sure. */
+static void lease_ended(struct core *core, struct leg *leg)
+{
+    char why[96];
+    int error = leg_why(core, leg, why, sizeof why);
+    fail(core, leg, error, why);
 }
 
 static int ask(struct core *core, struct leg *leg)
@@ -321,8 +315,11 @@ static int ask(struct core *core, struct leg *leg)
     leg->busy = true;
     ends_take_back(core, leg_rank(leg), leg->ask->want); /* it was released before it was turned to */
     leg->state = LEG_ASKED;
-    if (leg_take(core, leg, &grant)) {
+    enum handoff_taken taken = leg_take(core, leg, &grant);
+    if (taken == HANDOFF_TAKEN) {
         on_taken(core, leg, &grant);
+    } else if (taken == HANDOFF_TOO_LATE) {
+        lease_ended(core, leg);
     } else {
         leg_send_want(core, leg);
         resend_from_now(core, leg);
@@ -458,9 +455,7 @@ static void on_moved(struct core *core, struct leg *leg, int error, const char *
             doubt(core, leg);
             return;
         }
-        char why[96]; /* its generation was read in memory: it has ended for sure */
-        error = leg_why(core, leg, why, sizeof why);
-        fail(core, leg, error, why);
+        lease_ended(core, leg);
         return;
     }
     if (error != 0) {

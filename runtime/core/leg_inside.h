@@ -37,10 +37,10 @@ void leg_send_want(struct core *core, struct leg *leg);
 void leg_send_cancel(struct core *core, struct leg *leg);
 
 /** Asks for nothing: takes a lease of the rank's offer, if that is there and whole, and all else is as usual. */
-bool leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant);
+enum handoff_taken leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant);
 /** Gives back what was taken; by that its producer hears of the end. */
 void leg_give_back(struct core *core, struct leg *leg, int error);
-/** Why a lease that was taken has ended, as far as that is still known: what its want fails with, and a sentence. */
+/** Why the lease that it took, or came too late for, has ended, if that is still known: an error, and a sentence. */
 int leg_why(const struct core *core, const struct leg *leg, char *detail, size_t size);
 
 #endif

@@ -61,27 +61,29 @@ static bool can_take(const struct core *core, const struct leg *leg, const baton
            (ticket == NULL || ticket->incarnation == core->c.directory->rows[rank].incarnation);
 }
 
-bool leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant)
+enum handoff_taken leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant)
 {
     const struct port_handoff *hand = core_handoff(core);
     const struct call *call = leg->ask->call;
     const baton_ticket_t *ticket = ask_ticket(leg->ask, contact_peer(leg->contact));
     if (!can_take(core, leg, ticket))
-        return false;
+        return HANDOFF_ASK;
     struct handoff_want want = {.name = {.attempt = call->attempt, .serial = ticket != NULL ? ticket->serial : 0},
                                 .engine = core_engine(core),
                                 .num_tokens = call->want.num_tokens,
                                 .is_whole = geometry_has_state(core->c.geometry),
                                 .left_ms = ask_left_ms(core, leg->ask)};
     memcpy(want.name.key, call->key, sizeof want.name.key);
-    leg->has_taken = hand->take(hand->self, contact_peer(leg->contact), &want, grant);
-    if (leg->has_taken) {
-        leg->slot = grant->slot;
-        leg->generation = grant->generation;
+    enum handoff_taken taken = hand->take(hand->self, contact_peer(leg->contact), &want, grant);
+    if (taken == HANDOFF_ASK)
+        return taken;
+    leg->has_taken = taken == HANDOFF_TAKEN;
+    leg->slot = grant->slot;
+    leg->generation = grant->generation;
+    if (leg->has_taken)
         timeline_match(core_timeline(core), core->now, call->id, contact_peer(leg->contact), call->id,
                        TIMELINE_BY_WORDS);
-    }
-    return leg->has_taken;
+    return taken;
 }
 
 void leg_give_back(struct core *core, struct leg *leg, int error)

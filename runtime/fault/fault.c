@@ -304,13 +304,14 @@ static bool fault_told(void *self, uint32_t *slot)
     return under->told(under->self, slot);
 }
 
-static bool fault_take(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant)
+static enum handoff_taken fault_take(void *self, uint32_t peer, const struct handoff_want *want,
+                                     struct handoff_grant *grant)
 {
     struct faults *f = self;
-    bool is_taken = f->under.handoff->take(f->under.handoff->self, peer, want, grant);
-    if (is_taken)
+    enum handoff_taken taken = f->under.handoff->take(f->under.handoff->self, peer, want, grant);
+    if (taken == HANDOFF_TAKEN)
         strike(f, LEASE, RULES_ANY_TYPE, NULL);
-    return is_taken;
+    return taken;
 }
 
 static void fault_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)

@@ -297,7 +297,7 @@ static bool load_key(const struct record *r, struct handoff_offer *offer)
     return false;
 }
 
-/* What the record of a slot says, as of `generation`. It may be torn until the board was read again. */
+/* What the record of a slot says, as of `generation`. It may be torn unless is_whole follows. */
 static bool read_record(const struct record *r, uint64_t generation, struct handoff_offer *offer)
 {
     if (atomic_load_explicit(&r->generation, memory_order_acquire) != generation)
@@ -312,40 +312,51 @@ static bool read_record(const struct record *r, uint64_t generation, struct hand
     return load_key(r, offer);
 }
 
-static bool take_slot(const struct handoff *h, uint32_t slot, const struct handoff_want *want,
-                      struct handoff_grant *grant)
+/* What was read of the record was read before the board, and the board was raised before the record is written anew. */
+static bool is_whole(const struct handoff *h, uint32_t slot, uint64_t generation)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return board_of(h, slot) == generation;
+}
+
+static enum handoff_taken take_slot(const struct handoff *h, uint32_t slot, const struct handoff_want *want,
+                                    struct handoff_grant *grant)
 {
     struct record *r = record_of(h, slot);
     _Atomic uint64_t *mine = reader_of(h, slot, want->rank);
     const uint64_t before = atomic_load_explicit(mine, memory_order_relaxed), generation = board_of(h, slot);
     if (generation == 0 || is_about(before, generation) || !read_record(r, generation, &grant->offer) ||
         !is_same(&want->name, &grant->offer.name) || grant->offer.num_tokens < want->num_tokens ||
-        (want->is_whole && grant->offer.num_tokens != want->num_tokens) || take_seat(r, generation, want->engine) < 0)
-        return false;
+        (want->is_whole && grant->offer.num_tokens != want->num_tokens) || !is_whole(h, slot, generation) ||
+        take_seat(r, generation, want->engine) < 0)
+        return HANDOFF_ASK;
+    grant->slot = slot;
+    grant->generation = generation;
     const uint32_t left = want->left_ms < HANDOFF_LEFT_MS_MAX ? want->left_ms : HANDOFF_LEFT_MS_MAX;
     /* My word before the board, against the raise before the readers' words: one of the two sees the other. */
     atomic_exchange(mine, reader_word(generation, HANDOFF_READING, left));
     if (atomic_load(&h->board[slot]) != generation)
-        return false;
+        return HANDOFF_TOO_LATE;
     tell(h, slot);
-    grant->slot = slot;
-    grant->generation = generation;
-    return true;
+    return HANDOFF_TAKEN;
 }
 
-bool handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant)
+enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant)
 {
     const uint32_t hash = hash_of(&want->name);
     const _Atomic uint64_t *place = first_place(h, hash);
     if (want->engine >= HANDOFF_ENGINES_MAX || want->rank >= h->ranks)
-        return false;
+        return HANDOFF_ASK;
     for (uint32_t i = 0; i < PLACES_TRIED; i++) {
         const uint64_t word = atomic_load_explicit(&place[i], memory_order_acquire);
         const uint32_t slot = (uint32_t)word - 1;
-        if (word != 0 && word >> 32 == hash && slot < h->slots && take_slot(h, slot, want, grant))
-            return true;
+        if (word == 0 || word >> 32 != hash || slot >= h->slots)
+            continue;
+        const enum handoff_taken taken = take_slot(h, slot, want, grant);
+        if (taken != HANDOFF_ASK)
+            return taken;
     }
-    return false;
+    return HANDOFF_ASK;
 }
 
 void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, int error)

@@ -48,7 +48,7 @@ bool handoff_told(const struct handoff *h, uint32_t *slot);
  * False also with another ticket, too few tokens, no seat, a lease that this rank has had before. After true, what is
  * read under the lease counts if the board still has its generation after the last byte.
  */
-bool handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant);
+enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant);
 /** The producer's bell must be rung after it. */
 void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, int error);
 bool handoff_why(const struct handoff *h, uint32_t slot, uint64_t generation, int *error);

@@ -60,12 +60,13 @@ static bool port_told(void *self, uint32_t *slot)
 
 /* ---- the consumer's ---------------------------------------------------------------------------------------------- */
 
-static bool port_take(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant)
+static enum handoff_taken port_take(void *self, uint32_t peer, const struct handoff_want *want,
+                                    struct handoff_grant *grant)
 {
     const struct handoffs *h = self;
     struct handoff_want own = *want;
     own.rank = h->rank[h->self].node_rank;
-    return h->rank[peer].at.area != NULL && handoff_take(&h->rank[peer].at, &own, grant);
+    return h->rank[peer].at.area != NULL ? handoff_take(&h->rank[peer].at, &own, grant) : HANDOFF_ASK;
 }
 
 static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)

@@ -306,6 +306,10 @@ look:
         :: else -> goto lost /* it has ended, or this rank's part of it has */
         fi;
         if
+        :: board == g -> assert(o == (g + 1) / 2 && o2 == o) /* the record is whole, and of this lease */
+        :: else -> goto lost
+        fi;
+        if
         :: SEAT_IS(g, ENGINE(r))
         :: atomic { SEAT_IS(g, NOBODY) -> seat = ENGINE(r) } /* exchanged: nobody else took it */
         :: !SEAT_IS(g, ENGINE(r)) && !SEAT_IS(g, NOBODY) -> goto lost

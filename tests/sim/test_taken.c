@@ -255,6 +255,63 @@ static void a_reader_that_is_cut_off_leaves_no_trace(void **state)
     }
 }
 
+static struct {
+    struct world *w;
+    const struct port_handoff *under;
+    baton_id_t offer;
+    bool seen; /* the producer sees the reader's word before it reports the end */
+} late;
+
+/* The offer ends while it is taken: before the reader's word is there, or between that and its last look. */
+static enum handoff_taken take_late(void *self, uint32_t peer, const struct handoff_want *want,
+                                    struct handoff_grant *grant)
+{
+    const struct offer *o = late.w->ranks[0].core->offers->open;
+    if (o == NULL || o->id != late.offer)
+        return late.under->take(self, peer, want, grant);
+    if (late.seen)
+        assert_int_equal(late.under->take(self, peer, want, grant), HANDOFF_TAKEN);
+    grant->slot = o->lease.slot;
+    grant->generation = o->lease.generation;
+    world_cancel(late.w, 0, late.offer);
+    return HANDOFF_TOO_LATE;
+}
+
+/* It had a seat, so its want was for that offer, and is over at once. The rank's next want is for the next offer. */
+static void a_reader_that_comes_too_late_hears_why(void **state)
+{
+    (void)state;
+    for (unsigned variant = 0; variant < 4; variant++) {
+        WORLD(w, one_to_one);
+        warm(&w, 1);
+        world_fill(&w, 0, 7, 3, 1, TOKENS);
+        struct port_handoff hand = *w.ranks[1].port.handoff;
+        late.w = &w;
+        late.under = w.ranks[1].port.handoff;
+        late.seen = variant % 2;
+        hand.take = take_late;
+        w.ranks[1].port.handoff = &hand;
+        w.seat = variant / 2 ? "D" : NULL;
+        late.offer = world_offer(&w, 0, "key", 3, 1, TOKENS, 60000);
+        baton_id_t d = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 60000);
+        ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGONE);
+        assert_string_equal(world_event(&w, 1, d)->detail, "the offer ended: cancelled");
+        ENDED(&w, 0, late.offer, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+        assert_int_equal(w.sent[WIRE_WANT], 0);
+        world_run(&w, w.now + 5 * MS);
+        baton_id_t again = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 60000);
+        world_run(&w, w.now + 500 * MS);
+        assert_null(world_event(&w, 1, again));
+        baton_id_t next = world_offer(&w, 0, "key", 3, 1, TOKENS, 60000);
+        world_run(&w, w.now + 500 * MS);
+        DONE(&w, 1, again);
+        DONE(&w, 0, next);
+        assert_int_equal(world_wrong(&w, 1, 7, 1, 1, TOKENS), 0);
+        assert_int_equal(ends_owed(w.ranks[1].core), 0);
+        world_fini(&w);
+    }
+}
+
 /* A want turns from a lease that it took to a replica: of the rank's next offer of that key it says nothing. */
 static void the_next_offer_is_not_released(void **state)
 {
@@ -472,6 +529,7 @@ int main(void)
         cmocka_unit_test(what_failed_is_given_back_as_failed),
         cmocka_unit_test(a_reader_that_is_cut_off_hears_why),
         cmocka_unit_test(a_reader_that_is_cut_off_leaves_no_trace),
+        cmocka_unit_test(a_reader_that_comes_too_late_hears_why),
         cmocka_unit_test(the_next_offer_is_not_released),
         cmocka_unit_test(all_that_was_said_is_heard),
         cmocka_unit_test(a_seat_that_was_overwritten_is_refused),

@@ -158,11 +158,12 @@ static bool below_told(void *self, uint32_t *slot)
     return true;
 }
 
-static bool below_take(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant)
+static enum handoff_taken below_take(void *self, uint32_t peer, const struct handoff_want *want,
+                                     struct handoff_grant *grant)
 {
     note(self, "take", peer, want->engine, 0, 0);
     grant->slot = 23;
-    return true;
+    return HANDOFF_TAKEN;
 }
 
 static void below_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
@@ -280,7 +281,7 @@ static void test_words_reach_the_port(void **state)
     assert_true(p->told(p->self, &slot));
     assert_int_equal(slot, 22);
     assert_called("told 0 0 0 0");
-    assert_true(p->take(p->self, 1, &want, &grant));
+    assert_int_equal(p->take(p->self, 1, &want, &grant), HANDOFF_TAKEN);
     assert_int_equal(grant.slot, 23);
     assert_called("take 1 2 0 0");
     p->give_back(p->self, 1, 2, 3, 4);

@@ -82,12 +82,13 @@ static void hand_slot(void *self, uint32_t slot)
     raised = slot;
 }
 
-static bool hand_take(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant)
+static enum handoff_taken hand_take(void *self, uint32_t peer, const struct handoff_want *want,
+                                    struct handoff_grant *grant)
 {
     (void)self;
     (void)want;
     grant->slot = 15;
-    return peer == 1;
+    return peer == 1 ? HANDOFF_TAKEN : HANDOFF_ASK;
 }
 
 static void hand_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)

@@ -78,10 +78,15 @@ static struct handoff_want want_of(const char *key, uint32_t rank, uint32_t engi
         .name = name_of(key, 0), .rank = rank, .engine = engine, .num_tokens = 100, .left_ms = 1000};
 }
 
+static bool takes(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant)
+{
+    return handoff_take(h, want, grant) == HANDOFF_TAKEN;
+}
+
 static bool take(struct ground *g, const char *key, uint32_t rank, uint32_t engine, struct handoff_grant *grant)
 {
     const struct handoff_want want = want_of(key, rank, engine);
-    return handoff_take(&g->h, &want, grant);
+    return takes(&g->h, &want, grant);
 }
 
 /* ---- one thread -------------------------------------------------------------------------------------------------- */
@@ -138,21 +143,21 @@ static void test_what_is_unusual_goes_by_message(void **state)
     struct handoff_want want = want_of("k", 0, ENGINE);
     assert_true(begin(g, 0, 7, "k"));
     want.num_tokens = 101;
-    assert_false(handoff_take(&g->h, &want, &grant));
+    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
     want = want_of("k", RANKS, ENGINE);
-    assert_false(handoff_take(&g->h, &want, &grant));
+    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
     want = want_of("k", 0, HANDOFF_ENGINES_MAX);
-    assert_false(handoff_take(&g->h, &want, &grant));
+    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
     want = want_of("k", 0, ENGINE);
     want.name.attempt = 1;
-    assert_false(handoff_take(&g->h, &want, &grant));
+    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
     want = want_of("k", 0, ENGINE);
     want.name.serial = 71;
-    assert_false(handoff_take(&g->h, &want, &grant));
+    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
     want.name.serial = 70;
     want.num_tokens = 1;
     want.left_ms = UINT32_MAX;
-    assert_true(handoff_take(&g->h, &want, &grant));
+    assert_true(takes(&g->h, &want, &grant));
     assert_int_equal(handoff_word(&g->h, 0, 7, 0).left_ms, HANDOFF_LEFT_MS_MAX);
     ground_free(g);
 }
@@ -198,6 +203,61 @@ static void test_a_late_word(void **state)
     ground_free(g);
 }
 
+/* ---- an offer that ends while it is taken ------------------------------------------------------------------------ */
+
+/* In memory that cannot be written: the first word that a reader stores raises a signal, and then the offer ends. */
+static struct {
+    struct handoff h;
+    _Atomic uint64_t board[1];
+    bool trapped;
+} trap;
+
+#define TRAP_BYTES ((handoff_bytes(1, 1) + 4095) / 4096 * 4096)
+
+static void on_trap(int signal)
+{
+    (void)signal;
+    if (trap.trapped || mprotect(trap.h.area, TRAP_BYTES, PROT_READ | PROT_WRITE) != 0)
+        _exit(3);
+    trap.trapped = true;
+    handoff_say_why(&trap.h, 0, 7, BATON_ECANCELED);
+    atomic_store(&trap.board[0], 8);
+    handoff_leave(&trap.h, 0);
+}
+
+/* Its engine takes a seat of it, or has one, and then finds that it has ended: it says so, and which offer it was. */
+static void test_an_offer_that_ends_while_it_is_taken(void **state)
+{
+    (void)state;
+    for (unsigned by_name = 0; by_name < 2; by_name++) {
+        const uint32_t seat[] = {by_name ? ENGINE : HANDOFF_NOBODY};
+        const struct handoff_offer offer = {.name = name_of("k", 0), .num_tokens = 100};
+        const struct handoff_want want = want_of("k", 0, ENGINE);
+        struct handoff_grant grant = {0};
+        struct sigaction before, act = {.sa_handler = on_trap};
+        int why;
+        trap.h = (struct handoff){.board = trap.board, .slots = 1, .ranks = 1};
+        trap.h.area = mmap(NULL, TRAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_true(trap.h.area != MAP_FAILED);
+        trap.trapped = false;
+        handoff_write(&trap.h, 0, 7, &offer, seat, 1);
+        atomic_store(&trap.board[0], 7);
+        assert_true(handoff_enter(&trap.h, 0));
+        assert_int_equal(mprotect(trap.h.area, TRAP_BYTES, PROT_READ), 0);
+        sigaction(SIGSEGV, &act, &before);
+        const enum handoff_taken taken = handoff_take(&trap.h, &want, &grant);
+        sigaction(SIGSEGV, &before, NULL);
+        assert_true(trap.trapped);
+        assert_int_equal(taken, HANDOFF_TOO_LATE);
+        assert_int_equal(grant.slot, 0);
+        assert_true(grant.generation == 7);
+        assert_true(handoff_why(&trap.h, grant.slot, grant.generation, &why));
+        assert_int_equal(why, BATON_ECANCELED);
+        assert_int_equal(handoff_take(&trap.h, &want, &grant), HANDOFF_ASK); /* nobody can find it any more */
+        munmap(trap.h.area, TRAP_BYTES);
+    }
+}
+
 /* More offers than their places in the index hold: those are found by message only, and the others are found. */
 static void test_a_full_index(void **state)
 {
@@ -241,7 +301,7 @@ static void test_many_slots(void **state)
             handoff_write(&h, i, (unsigned)round, &offer, (uint32_t[]){HANDOFF_NOBODY}, 1);
             board[i] = (unsigned)round;
             assert_true(handoff_enter(&h, i));
-            assert_true(handoff_take(&h, &(struct handoff_want){.name = name_of("k", i), .num_tokens = 1}, &grant));
+            assert_true(takes(&h, &(struct handoff_want){.name = name_of("k", i), .num_tokens = 1}, &grant));
             handoff_give_back(&h, i, (unsigned)round, 0, 0);
             handoff_leave(&h, i);
         }
@@ -389,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_what_is_unusual_goes_by_message),
         cmocka_unit_test(test_seats),
         cmocka_unit_test(test_a_late_word),
+        cmocka_unit_test(test_an_offer_that_ends_while_it_is_taken),
         cmocka_unit_test(test_a_full_index),
         cmocka_unit_test(test_many_slots),
         cmocka_unit_test(test_garbage),
