@@ -432,6 +432,9 @@ typedef struct baton_split {
  *
  *   .num_groups = 1, .groups = {{.block_tokens = 16, .num_blocks = 4096}},
  *   .num_splits = 1, .splits = {{.heads_total = 8, .head_first = 0, .head_count = 8}},
+ *
+ * The tensors that two ranks exchange have at most 16 different shapes. A shape is an element size, and counts and
+ * strides on both sides; tensors that are laid out alike share one. A want between ranks with more fails as EGEOMETRY.
  */
 typedef struct baton_geometry {
     size_t size;                                     /**< sizeof this: see STRUCTS THAT GROW */
@@ -598,7 +601,7 @@ BATON_API void *baton_cache_base(const baton_cache_t *cache);
  * that ended:
  *
  *   it has a ticket of that offer
- *   that offer granted it, or granted the former want of its rank
+ *   that offer granted it
  *   that offer ended before this rank took its part, and the rank's engine had a seat: by name, or since another of its
  *     ranks took a part (only the first such want of the rank fails)
  *

@@ -170,6 +170,40 @@ static void test_a_rank_that_was_not_served_hears_of_the_end(void **state)
     world_fini(&w);
 }
 
+/*
+ * An offer granted a want of a rank, and both ended, whichever first and however. The rank's next want waits for the
+ * next offer: it has had its part of the one that ended.
+ */
+static void test_the_next_want_of_a_rank_that_was_granted(void **state)
+{
+    (void)state;
+    static const struct {
+        bool done, first_ends; /* else the offer ends first, while its bytes move */
+    } cases[] = {{true, true}, {false, true}, {false, false}};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int by_name = 0; by_name < 2; by_name++) {
+            WORLD(w, two_engines);
+            world_offer(&w, 0, "warm", 0, 1, 4, 1000); /* who reads is found out by the first contact */
+            DONE_AFTER(&w, 1, world_want(&w, 1, "P", "warm", 0, 1, 4, 1000), 100 * MS);
+            w.seat = by_name ? "D" : NULL;
+            w.move_ns = cases[i].done ? w.move_ns : 50 * MS;
+            baton_id_t o = offer(&w, 0, 0, 20000), first = want(&w, 1, 0, 0, 20000);
+            world_run(&w, 120 * MS);
+            if (!cases[i].done)
+                world_cancel(&w, !!cases[i].first_ends, cases[i].first_ends ? first : o);
+            world_run(&w, 1000 * MS);
+            assert_non_null(world_event(&w, 0, o));
+            assert_non_null(world_event(&w, 1, first));
+            baton_id_t next = want(&w, 1, 0, 0, 20000);
+            world_run(&w, 3000 * MS);
+            assert_null(world_event(&w, 1, next));
+            baton_id_t again = offer(&w, 0, 4, 20000);
+            DONE_AFTER(&w, 1, next, 5000 * MS);
+            DONE(&w, 0, again);
+            world_fini(&w);
+        }
+}
+
 static int no_grants(struct world *w, const struct world_message *m)
 {
     (void)w;
@@ -279,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_attempts_beside_each_other),
         cmocka_unit_test(test_an_untaken_seat_by_name),
         cmocka_unit_test(test_a_rank_that_was_not_served_hears_of_the_end),
+        cmocka_unit_test(test_the_next_want_of_a_rank_that_was_granted),
         cmocka_unit_test(test_a_granted_want_learns_of_the_end),
         cmocka_unit_test(test_tickets),
         cmocka_unit_test(test_what_is_remembered_is_bounded),
