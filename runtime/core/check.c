@@ -28,8 +28,17 @@ struct check {
     struct plan_transfer transfer; /* of my side alone */
 };
 
+/* Producer: a question of a rank whose card is read. */
+struct waiting {
+    struct waiting *prev, *next;
+    struct timer timer; /* forgets it: by then the reading has failed */
+    uint32_t peer;
+    struct wire_message question;
+};
+
 struct checks {
     struct check *first;
+    struct waiting *waiting;
 };
 
 static void check_free(struct core *core, struct check *c)
@@ -239,6 +248,58 @@ int check_on_sums(struct core *core, struct check *c, const struct wire_message 
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
 
+static void waiting_free(struct core *core, struct waiting *w)
+{
+    timer_stop(&core->timers, &w->timer);
+    DL_DELETE(core->checks->waiting, w);
+    reap_add(&core->reap, w);
+}
+
+static void on_waited(struct core *core, struct timer *t)
+{
+    waiting_free(core, (struct waiting *)((char *)t - offsetof(struct waiting, timer)));
+}
+
+/* Until its rank's card is there. What finds no place is asked again. */
+static void keep(struct core *core, uint32_t peer, const struct wire_message *m)
+{
+    struct waiting *w;
+    DL_FOREACH(core->checks->waiting, w)
+    {
+        if (w->peer == peer && w->question.want_id == m->want_id)
+            return;
+    }
+    w = checks_waiting(core) < core->c.settings->requests ? reap_new(sizeof *w) : NULL;
+    if (w == NULL)
+        return;
+    w->peer = peer;
+    w->question = *m;
+    DL_APPEND(core->checks->waiting, w);
+    timer_arm(&core->timers, &w->timer, core->now + core->c.settings->handshake_ms * NS_PER_MS, on_waited);
+}
+
+bool checks_take_waiting(struct core *core, uint32_t peer, struct wire_message *m)
+{
+    struct waiting *w;
+    DL_FOREACH(core->checks->waiting, w)
+    {
+        if (w->peer != peer)
+            continue;
+        *m = w->question;
+        waiting_free(core, w);
+        return true;
+    }
+    return false;
+}
+
+uint32_t checks_waiting(const struct core *core)
+{
+    const struct waiting *w;
+    uint32_t n;
+    DL_COUNT(core->checks->waiting, w, n);
+    return n;
+}
+
 void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct call *granted)
 {
     int error = granted == NULL                               ? (core->shut ? BATON_ECLOSED : BATON_EGONE)
@@ -260,12 +321,13 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
         if (c->theirs == NULL && c->asked.peer == peer && c->asked.want == m->want_id)
             return; /* under way */
     }
-    if (!contact_is_good(t)) { /* it asks again */
+    if (!contact_is_good(t)) {
         contact_want(core, t);
+        keep(core, peer, m);
         return;
     }
     if (asked >= core->c.settings->requests)
-        return; /* likewise */
+        return; /* it asks again */
     error = check_create(core, contact_plan(t), m->check.held, m->check.tokens, granted, false, &c);
     if (error == BATON_ENOMEM)
         return; /* likewise */
@@ -293,5 +355,7 @@ void checks_destroy(struct core *core)
 {
     while (core->checks != NULL && core->checks->first != NULL)
         check_free(core, core->checks->first);
+    while (core->checks != NULL && core->checks->waiting != NULL)
+        waiting_free(core, core->checks->waiting);
     free(core->checks);
 }

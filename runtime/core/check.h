@@ -65,6 +65,10 @@ struct check_question {
 
 /** `granted`: the call of the offer that this want is granted; NULL: none. */
 void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m, const struct call *granted);
+/** That rank's card has come, or is refused: takes a question of it that waited for that. False: none. */
+bool checks_take_waiting(struct core *core, uint32_t peer, struct wire_message *m);
+/** How many questions wait for cards: at most BATON_REQUESTS. */
+uint32_t checks_waiting(const struct core *core);
 const struct check_question *check_asked(const struct check *c);
 void check_answer(struct core *core, struct check *c, const struct call *granted);
 

@@ -21,14 +21,18 @@ static void on_pause(struct core *core, struct timer *t)
     contact_read(core, (struct contact *)((char *)t - offsetof(struct contact, timer)));
 }
 
-static void contact_retry(struct core *core, struct contact *c, uint64_t pause_ns)
+static void contact_pause(struct core *core, struct contact *c, uint64_t pause_ns)
 {
     op_remove(&core->ops, &c->op);
     c->state = CONTACT_NEEDED;
-    timer_stop(&core->timers, &c->timer);
-    if (c->is_target && c->waits.first == NULL) /* it was read for hashes, and whoever wants those asks again */
-        return;
     timer_arm(&core->timers, &c->timer, core->now + pause_ns, on_pause);
+}
+
+static void contact_retry(struct core *core, struct contact *c, uint64_t pause_ns)
+{
+    contact_pause(core, c, pause_ns);
+    if (c->is_target && c->waits.first == NULL) /* it was read for hashes, and whoever wants those asks again */
+        timer_stop(&core->timers, &c->timer);
 }
 
 static uint64_t contact_backoff(const struct core *core, const struct contact *c)
@@ -54,9 +58,13 @@ static void contact_read(struct core *core, struct contact *c)
         return;
     }
     int rc = core->c.port->path.read(core->c.port->path.self, c->peer, row->card_offset, row->card_bytes, c->op.tag);
-    if (rc != 0) { /* no room: try again soon. Any other error counts as silence */
-        contact_retry(core, c, rc == BATON_EAGAIN ? NS_PER_MS : contact_backoff(core, c));
-        c->attempts += rc != BATON_EAGAIN;
+    if (rc == BATON_EAGAIN) { /* no room: try again soon */
+        contact_pause(core, c, NS_PER_MS);
+        return;
+    }
+    if (rc != 0) { /* counts as silence */
+        contact_retry(core, c, contact_backoff(core, c));
+        c->attempts++;
         return;
     }
     c->state = CONTACT_READING;

@@ -152,11 +152,14 @@ static void on_message(struct core *core, const struct port_event *e)
 static void on_card(struct core *core, struct op *op, const struct port_event *e)
 {
     struct contact *c = (struct contact *)op;
+    struct wire_message m;
     switch (link_on_card(core, c, e)) {
     case LINK_NOTHING:
         break;
     case LINK_TARGET:
         offers_on_contact(core, c);
+        while (checks_take_waiting(core, contact_peer(c), &m))
+            dispatch(core, contact_peer(c), &m);
         break;
     case LINK_SPARE:
         wants_on_spare(core, c);

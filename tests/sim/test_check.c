@@ -43,6 +43,79 @@ static void test_good_bytes_pass(void **state)
     }
 }
 
+/*
+ * A producer that is asked for the first time by a rank has to read that one's card before it can tell any hashes. It
+ * keeps the questions meanwhile: they are answered when the card has come, and not when they are asked again.
+ */
+static void test_the_first_question_waits_for_the_card(void **state)
+{
+    (void)state;
+    for (uint64_t card_ms = 0; card_ms < 300; card_ms += 100) {
+        CHECKED(w, large);
+        world_fill(&w, 0, 3, 0, 1, 12);
+        baton_id_t o[2], d[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            char key[2] = {(char)('a' + i), 0};
+            o[i] = world_offer(&w, 0, key, 0, 1, 12, 60000);
+            d[i] = world_want(&w, 1, "P", key, 50 + 3 * i, 1, 12, 60000);
+        }
+        w.ranks[1].card_delay_ns = card_ms * MS;
+        world_run(&w, (card_ms + 100) * MS);
+        for (uint32_t i = 0; i < 2; i++) {
+            DONE(&w, 1, d[i]);
+            DONE(&w, 0, o[i]);
+            assert_int_equal(world_wrong(&w, 1, 3, 50 + 3 * i, 1, 12), 0);
+        }
+        assert_int_equal(w.sent[WIRE_CHECK], 2);
+        world_fini(&w);
+    }
+}
+
+/* The card does not come, or the want is over when it does: what was kept is forgotten. */
+static void test_a_question_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    for (int cancelled = 0; cancelled < 2; cancelled++) {
+        CHECKED(w, large);
+        w.settings.handshake_ms = 100;
+        w.ranks[1].card_delay_ns = cancelled ? 50 * MS : 3000 * MS;
+        baton_id_t o = world_offer(&w, 0, "key", 0, 1, 12, 60000);
+        baton_id_t d = world_want(&w, 1, "P", "key", 50, 1, 12, cancelled ? 60000 : 2000);
+        world_run(&w, 20 * MS);
+        if (cancelled)
+            world_cancel(&w, 1, d);
+        world_run(&w, 5000 * MS);
+        assert_non_null(world_event(&w, 1, d));
+        assert_non_null(world_event(&w, 0, o));
+        assert_int_equal(checks_waiting(w.ranks[0].core), 0);
+        world_fini(&w);
+    }
+}
+
+/* No more questions are kept than a rank has requests: what finds no place is asked again. */
+static void test_the_questions_that_wait_are_bounded(void **state)
+{
+    (void)state;
+    CHECKED(w, large);
+    w.settings.requests = 2;
+    w.settings.resend_ms = 50;
+    w.ranks[1].card_delay_ns = 200 * MS;
+    baton_id_t o[4], d[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        char key[2] = {(char)('a' + i), 0};
+        o[i] = world_offer(&w, 0, key, 0, 1, 12, 60000);
+        d[i] = world_want(&w, 1, "P", key, 50 + 3 * i, 1, 12, 60000);
+    }
+    world_run(&w, 150 * MS);
+    assert_in_range(checks_waiting(w.ranks[0].core), 0, 2);
+    world_run(&w, 3000 * MS);
+    for (uint32_t i = 0; i < 4; i++) {
+        DONE(&w, 1, d[i]);
+        DONE(&w, 0, o[i]);
+    }
+    world_fini(&w);
+}
+
 /* Spoils one byte of rank 2's cache, or of rank 0's, when the hashes are asked for: everything has landed. */
 static int spoil_at_check(struct world *w, const struct world_message *m)
 {
@@ -237,6 +310,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_bytes_pass),
+        cmocka_unit_test(test_the_first_question_waits_for_the_card),
+        cmocka_unit_test(test_a_question_does_not_wait_for_ever),
+        cmocka_unit_test(test_the_questions_that_wait_are_bounded),
         cmocka_unit_test(test_one_bit_is_found),
         cmocka_unit_test(test_parts_that_are_lost_and_doubled),
         cmocka_unit_test(test_hashing_fails),
