@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ends: the words of a want's end (DONE, CANCEL, RELEASE). Owns those that this rank owes to producers, each until it
- * is answered or given up, and the answers (ENDED) that it owes to consumers. A want is over when its words are handed
- * over here: ends.c knows no want, only its number.
+ * is answered or given up, and the answers (ENDED) that it owes to consumers. A want is over, or given
+ * up, when its words are handed over here: ends.c knows no want, only its number.
  *
  * want.c and leg.c hand words over and take them back, offer.c answers; core.c hands on ENDED messages and losses.
  */

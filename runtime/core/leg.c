@@ -540,6 +540,9 @@ void leg_lose(struct core *core, struct leg *leg)
 
 void leg_tell_end(struct core *core, struct leg *leg, int error)
 {
+    if (leg->told || leg->state == LEG_STOPPING)
+        return;
+    leg->told = true;
     if (leg->has_taken)
         leg_give_back(core, leg, error);
     else if (!leg->let_go || leg->owes_end)

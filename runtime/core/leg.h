@@ -55,7 +55,7 @@ int leg_begin(struct core *core, struct leg *leg);
 void leg_stop(struct core *core, struct leg *leg);
 /** Its peer is lost. */
 void leg_lose(struct core *core, struct leg *leg);
-/** Its producer hears how the want ended, if it still has to. */
+/** Its producer hears how the want ended, once, if it still has to; not yet, while the leg is STOPPING. */
 void leg_tell_end(struct core *core, struct leg *leg, int error);
 
 /** GRANT, NACK, WRITTEN, CLOSED, SUMS, READY. */

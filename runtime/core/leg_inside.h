@@ -21,6 +21,7 @@ struct leg {
     bool known;          /* the producer knows of the want */
     bool let_go;         /* and has nothing under way for it: it said no, or was sent CANCEL */
     bool owes_end;       /* yet its offer must hear of the end */
+    bool told;           /* it has heard of that */
     bool has_taken;      /* it took the lease by words (core/handoff.h), and gives it back in the same way */
     uint32_t slot;       /* then: of the lease */
     uint64_t generation; /* of the lease that was granted, or that was written from; 0: of none yet */

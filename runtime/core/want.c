@@ -55,11 +55,21 @@ static void release_unknown(struct core *core, const struct want *want, uint32_t
         release(core, want, rank, error);
 }
 
-/* Tells every producer rank that holds a part of it how it ended (all ranks, before it is known which those are). Those
- * that never heard of the want get a RELEASE, so that an offer, here or still to come, does not wait for us. */
-static void tell_end(struct core *core, const struct want *want, int error)
+/*
+ * Tells every producer rank that holds a part of it how it ended (all ranks, before it is known which those are). Those
+ * that never heard of the want get a RELEASE, so that an offer, here or still to come, does not wait for us. When the
+ * want is given up, those are told whose legs are quiet, and at its end the others.
+ */
+static void tell_end(struct core *core, struct want *want, int error)
 {
     const struct ask *ask = &want->ask;
+    if (ask->link == NULL || want->never_told)
+        return; /* it will be wanted again */
+    for (uint32_t i = 0; want->legs != NULL && i < ask->num_legs; i++)
+        leg_tell_end(core, leg_at(want->legs, i), error);
+    if (want->told)
+        return;
+    want->told = true;
     const struct directory_engine *engine = &core->c.directory->engines[want->name.engine];
     uint32_t num_spares;
     const uint32_t *spares = link_spares(ask->link, &num_spares);
@@ -68,8 +78,6 @@ static void tell_end(struct core *core, const struct want *want, int error)
             release(core, want, engine->ranks[i], error);
         return;
     }
-    for (uint32_t i = 0; i < ask->num_legs; i++)
-        leg_tell_end(core, leg_at(want->legs, i), error);
     for (uint32_t i = 0; i < ask->num_left; i++)
         ask_tell_end(core, ask, ask->left[i].rank, ask->left[i].generation, error);
     for (uint32_t i = 0; i < link_num_contacts(ask->link); i++)
@@ -97,8 +105,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
         core->c.port->raise(core->c.port->self, want->ask.lease.slot, lease_end(core->leases, &want->ask.lease));
     event->peer = want->rank;
     memcpy(event->detail, want->detail, sizeof event->detail);
-    if (want->ask.link != NULL && !want->never_told) /* else it will be wanted again */
-        tell_end(core, want, error);
+    tell_end(core, want, error);
     for (uint32_t p = 0; p < BATON_PATHS && status == BATON_STATUS_DONE; p++)
         count_add(&core->stats.bytes[p], event->path_bytes[p]);
     want_destroy(core, want);
@@ -109,6 +116,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
 static void given_up(struct core *core, struct want *want)
 {
     unname(core, want);
+    tell_end(core, want, want->ask.error);
     outcome_give_up(core, want->ask.call, want->status, want->ask.error, want->rank, want->detail);
 }
 

@@ -33,6 +33,7 @@ struct want {
     bool claims;           /* its blocks: claim.h */
     bool leased;           /* ask.lease */
     bool never_told;       /* before any producer heard of it */
+    bool told;             /* ranks without a leg know its end */
     struct timer timer;    /* its deadline; DRAINING: until it is given up */
     baton_status_t status; /* DRAINING: what it will end as */
     int32_t rank;          /* likewise: at which it failed; -1: at none */

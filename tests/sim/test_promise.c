@@ -92,6 +92,48 @@ static void test_a_silent_producer(void **state)
     world_fini(&w);
 }
 
+static const struct world_engine two_to_one[] = {{.name = "P", .tp = 2, .heads_total = 4, .num_blocks = 32},
+                                                 {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 32}};
+
+/*
+ * One of two producers falls silent while bytes move from it, and the want is given up. The other one, whose bytes have
+ * come or still move, hears of that with the GIVEN_UP, though the terminal event comes much later.
+ */
+static void test_the_other_producer_of_a_want_that_is_given_up(void **state)
+{
+    (void)state;
+    NOT_BY_WORDS();
+    for (int both = 0; both < 2; both++) {
+        WORLD(w, two_to_one);
+        baton_id_t o[2];
+        slow(&w);
+        w.move_ns = both ? 200 * MS : MS;
+        w.ranks[0].move_extra_ns = 200 * MS;
+        w.ranks[2].move_extra_ns = 200 * MS; /* of a push */
+        for (uint32_t i = 0; i < 2; i++)
+            o[i] = world_offer(&w, i, "key", 0, 1, TOKENS, 60000);
+        baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, TOKENS, 60000);
+        world_run(&w, 30 * MS);
+        w.ranks[0].stopped = true;
+        while (world_given_up(&w, 2, d) == NULL && w.now < 10000 * MS)
+            world_run(&w, w.now + 10 * MS);
+        assert_given_up(&w, 2, d, BATON_EPEER, 0, UINT64_MAX);
+        world_run(&w, w.now + 50 * MS);
+        ENDED(&w, 1, o[1], BATON_STATUS_FAILED, BATON_EPEER);
+        assert_int_equal(world_event(&w, 1, o[1])->peer, 2);
+        world_run(&w, w.now + 2000 * MS);
+        assert_null(world_event(&w, 2, d));
+        uint32_t before = w.sent[WIRE_DONE] + w.sent[WIRE_CANCEL] + w.sent[WIRE_RELEASE];
+        w.ranks[0].stopped = false;
+        world_run(&w, w.now + 20000 * MS);
+        assert_ended_so(&w, 2, d);
+        assert_non_null(world_event(&w, 0, o[0]));
+        assert_true(w.sent[WIRE_DONE] + w.sent[WIRE_CANCEL] + w.sent[WIRE_RELEASE] <= before + 2); /* rank 0 alone */
+        assert_int_equal(ends_owed(w.ranks[2].core), 0);
+        world_fini(&w);
+    }
+}
+
 /* The deadline comes before the loss is noticed: the answer still comes in time. */
 static void test_a_deadline_while_bytes_move(void **state)
 {
@@ -444,6 +486,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_silent_producer),
+        cmocka_unit_test(test_the_other_producer_of_a_want_that_is_given_up),
         cmocka_unit_test(test_a_deadline_while_bytes_move),
         cmocka_unit_test(test_what_is_quiet_in_time_is_not_given_up),
         cmocka_unit_test(test_a_silent_consumer),
