@@ -13,6 +13,7 @@
 #define SPINNING_NS (100 * CLOCK_NS_PER_US) /* who has polled for so long polls on */
 #define HEARD_NS (10 * CLOCK_NS_PER_MS)     /* for how long turns are made after a ring from another node */
 #define APART_NS (50 * CLOCK_NS_PER_US)     /* polls with longer pauses do not follow each other at once */
+#define UNRUNG_NS (50 * CLOCK_NS_PER_US)    /* so long after a turn who only polls makes one, though nobody rang */
 #define LATE_NS (2 * CLOCK_NS_PER_MS)       /* a reactor that wakes later than so has no core */
 #define TURNS_A_TRANSFER 4                  /* to take it, move it, read its generation and end it */
 #define BLOCKS_MOST 4096                    /* of a call that a caller's turn takes: about 10 us for their tables */
@@ -239,12 +240,23 @@ static bool is_late(const struct turns *t, uint64_t now)
     return woken != 0 && now > woken + LATE_NS;
 }
 
+/*
+ * Whether it is time for a turn: the bell has rung since the last one, or the reactor should have made one. Rings for
+ * what readers' words tell are put off, since they would wake somebody. A thread that does nothing but poll is awake: it
+ * looks for them itself.
+ */
+static bool is_due(const struct baton *b, uint64_t now, uint64_t spun)
+{
+    return has_rung(b) || is_late(&b->loop.turns, now) ||
+           (spun >= SPINNING_NS && now > reactor_judged_ns(b) + UNRUNG_NS);
+}
+
 /* A turn for a poll that found nothing, or rings that are owed. Under the lock. True: a turn was made. */
-static bool turn_for_poll(struct baton *b)
+static bool turn_for_poll(struct baton *b, uint64_t spun)
 {
     struct turns *t = &b->loop.turns;
     const uint64_t now = clock_now_ns(), owed = owed_ns(t);
-    const bool turns = has_rung(b) || is_late(t, now);
+    const bool turns = is_due(b, now, spun);
     if (owed != 0 && (!turns || now > owed + TURNS_OWED_NS))
         turns_ring_all(b);
     if (turns && !turn_here(b, TURNS_POLL, now, LENT_NS)) {
@@ -259,8 +271,7 @@ static bool turn_for_poll(struct baton *b)
  */
 static bool look_for_poll(struct baton *b, uint64_t now, uint64_t spun)
 {
-    struct turns *t = &b->loop.turns;
-    const bool wants = owed_ns(t) != 0 || has_rung(b) || is_late(t, now);
+    const bool wants = owed_ns(&b->loop.turns) != 0 || is_due(b, now, spun);
     if (!wants && spun >= SPINNING_NS)
         attend(b, now);
     return wants;
@@ -283,7 +294,7 @@ bool turns_polled(struct baton *b, bool any)
             return false;
     }
     if (wants && take_turns(t, now)) {
-        turned = turn_for_poll(b);
+        turned = turn_for_poll(b, spun);
         owned_give(&t->lock);
     } else {
         give_way(b, now, spun); /* whoever has the lock looks for itself, or the next poll does */

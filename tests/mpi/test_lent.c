@@ -759,6 +759,59 @@ static void the_producer_is_rung_soon(void)
     down();
 }
 
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* How long after a want's event its offer's comes, of whose rank a thread polls: the median of so many, in us. */
+static double offers_end_after_us(uint32_t first, uint32_t count)
+{
+    double after[64];
+    for (uint32_t i = first; i < first + count; i++) {
+        double mine = 0, theirs = 0;
+        baton_event_t e = {0};
+        if (f.producer)
+            offer(i);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (f.consumer) {
+            usleep(2000); /* the producer polls, and has done nothing else for long */
+            want(i);
+        }
+        const double until = now_ms() + 20000;
+        while (baton_poll(f.b, &e, 1) == 0 && now_ms() < until)
+            continue;
+        mine = now_ms();
+        CHECK_EQ(e.status, BATON_STATUS_DONE);
+        MPI_Sendrecv(&mine, 1, MPI_DOUBLE, harness.rank ^ 1, 1, &theirs, 1, MPI_DOUBLE, harness.rank ^ 1, 1,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        after[i - first] = (f.producer ? mine - theirs : theirs - mine) * 1000;
+    }
+    qsort(after, count, sizeof after[0], compare);
+    return after[count / 2];
+}
+
+/* The ring for what a reader's words tell is put off. A thread that polls finds it out all the same. */
+static void a_producer_that_polls_hears_soon(void)
+{
+    enum { TRIES = 30, ROUNDS = 15, MOST_US = 100 };
+    if (!is_one_node() || harness.size != 2)
+        return SKIP("two ranks alone on one node");
+    up();
+    meet();
+    int is_shown = 0;
+    double after = 0;
+    for (uint32_t round = 0; round < ROUNDS && !is_shown; round++) {
+        after = offers_end_after_us(1 + round * TRIES, TRIES);
+        is_shown = after < (IS_SANITIZED ? 10 : 1) * MOST_US;
+        MPI_Allreduce(MPI_IN_PLACE, &is_shown, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    }
+    if (!CHECK(is_shown))
+        fprintf(stderr, "# rank %d: %.0f us after\n", harness.rank, after);
+    down();
+}
+
 /* Whole offers are served as if their producer ran. */
 static void a_stopped_producer_serves(void)
 {
@@ -900,6 +953,7 @@ int main(int argc, char **argv)
     RUN(the_offer_ends_though_its_reader_polls_no_more);
     RUN(the_producer_is_rung_behind_the_event);
     RUN(the_producer_is_rung_soon);
+    RUN(a_producer_that_polls_hears_soon);
     RUN(a_stopped_producer_serves);
     RUN(an_offer_that_comes_late);
     RUN(messages_that_a_turn_leaves_are_not_slept_over);

@@ -34,7 +34,8 @@ static struct {
     unsigned stops_polling_after;                /* so many turns; 0: never */
     uint64_t next_ns;
     unsigned turns, asked, yields, helped;
-    uint64_t began; /* of the last turn */
+    uint64_t last_turn_us; /* so long ago a turn was made */
+    uint64_t began;        /* of the last turn */
     bool was_lent, lends;
     baton_progress_mode_t mode;
 } they;
@@ -73,6 +74,12 @@ void stall_help(struct baton *of, uint64_t now)
     assert_ptr_equal(of, &b);
     assert_int_equal(now, now_ns);
     they.helped++;
+}
+
+uint64_t reactor_judged_ns(const struct baton *of)
+{
+    (void)of;
+    return now_ns - they.last_turn_us * US;
 }
 
 bool paths_has_driver(const struct paths *p)
@@ -311,6 +318,13 @@ static void test_nobody_else_may(void **state)
     assert_int_equal(they.asked, 0);
 }
 
+/* Polls one after another for so long. */
+static void spin(uint64_t ns)
+{
+    for (const uint64_t until = now_ns + ns; now_ns < until; now_ns += US)
+        assert_false(turns_polled(&b, false));
+}
+
 /* A thread that the scheduler ranks below the reactor may lose its core in a turn, and hold up all others. */
 static void test_a_thread_of_low_priority(void **state)
 {
@@ -331,6 +345,21 @@ static void test_a_thread_of_low_priority(void **state)
     assert_int_equal(they.mine.attended_ns, 0); /* nor does it look at the bell for others */
     assert_int_equal(b.loop.turns.attended_ns, 0);
     assert_true(they.yields > 0);
+}
+
+/* Who does nothing but poll makes a turn 50 us after the last one: rings for what others' words tell are put off. */
+static void test_a_poll_that_nobody_rang_for(void **state)
+{
+    (void)state;
+    b.loop.turns.woken_ns = now_ns + TURNS_OWED_NS;
+    they.last_turn_us = 51;
+    spin(100 * US);
+    assert_int_equal(they.turns, 0);
+    assert_true(turns_polled(&b, false));
+    assert_int_equal(they.turns, 1);
+    they.last_turn_us = 50;
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(they.turns, 1);
 }
 
 /* A reactor that should have made a turn 2 ms ago has no core: a poll makes its turns until it does. */
@@ -434,13 +463,6 @@ static void test_a_poll_that_heard_a_ring(void **state)
     assert_int_equal(rung(), 4); /* it wakes the reactor, which is no news to the next poll */
     assert_false(turns_polled(&b, false));
     assert_int_equal(they.turns, 2);
-}
-
-/* Polls one after another for so long. */
-static void spin(uint64_t ns)
-{
-    for (const uint64_t until = now_ns + ns; now_ns < until; now_ns += US)
-        assert_false(turns_polled(&b, false));
 }
 
 /* Who has polled for 100 us attends to the bell, if the reactor wakes within 2 ms. Else it is woken first, once. */
@@ -709,6 +731,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_reactor_is_needed, begin, end),
         cmocka_unit_test_setup_teardown(test_nobody_else_may, begin, end),
         cmocka_unit_test_setup_teardown(test_a_thread_of_low_priority, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_poll_that_nobody_rang_for, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_without_a_core, begin, end),
         cmocka_unit_test_setup_teardown(test_a_holder_without_a_core, begin, end),
         cmocka_unit_test_setup_teardown(test_a_call_of_many_blocks, begin, end),
