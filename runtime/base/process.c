@@ -13,6 +13,9 @@
 
 enum { UNOPENED = -1, GONE = -2, UNKNOWN = -3 };
 
+/* A poll that does not wait fails too where a signal is pending (EINTR), whatever the handler's flags. */
+#define ASKED_MOST 100
+
 struct process process_of(int id)
 {
     return (struct process){.id = id, .descriptor = id == 0 ? UNKNOWN : UNOPENED};
@@ -33,12 +36,17 @@ enum process_life process_alive(struct process *p)
 
 enum process_life process_is(const struct process *p)
 {
-    if (p->descriptor == UNKNOWN || p->descriptor == UNOPENED)
+    if (p->descriptor == GONE)
+        return PROCESS_DEAD;
+    if (p->descriptor < 0)
         return PROCESS_UNKNOWN;
     struct pollfd ended = {.fd = p->descriptor, .events = POLLIN}; /* readable once the process has ended */
-    if (p->descriptor != GONE && poll(&ended, 1, 0) == 0)
+    int answers = poll(&ended, 1, 0);
+    for (int asked = 1; answers < 0 && errno == EINTR && asked < ASKED_MOST; asked++)
+        answers = poll(&ended, 1, 0);
+    if (answers == 0)
         return PROCESS_ALIVE;
-    return PROCESS_DEAD;
+    return answers == 1 && (ended.revents & POLLIN) != 0 ? PROCESS_DEAD : PROCESS_UNKNOWN;
 }
 
 void process_forget(struct process *p)
