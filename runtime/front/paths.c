@@ -48,10 +48,6 @@ struct paths {
 
 /* ---- memory of this node ----------------------------------------------------------------------------------------- */
 
-/* Bytes of a segment that never change: the pattern of its first page. */
-#define SAMPLE_OFFSET 256u
-#define SAMPLE_BYTES (FABRIC_META_OFFSET - SAMPLE_OFFSET)
-
 static struct shm_way way_of(const struct memory_way *way)
 {
     return (struct shm_way){way->bases, way->reach == MEMORY_ATTACHED};
@@ -62,14 +58,16 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
 {
     const struct wire_row *row = &p->wish.directory->rows[rank];
     struct memory_near *near = &p->near[rank];
-    const struct memory_segment where = {segment->mapped, segment->bytes, &segment->process, SAMPLE_OFFSET,
-                                         SAMPLE_BYTES};
+    const struct memory_segment where = {segment->mapped, segment->bytes, &segment->process};
     struct wire_card card;
     if (row->card_offset > segment->bytes || row->card_bytes > segment->bytes - row->card_offset)
         return BATON_EMESSAGE;
     int rc = wire_card_decode(segment->mapped + row->card_offset, row->card_bytes, &card);
     if (rc != 0)
         return rc;
+    /* A card begins with a hash of all of it, and the rank's incarnation, is longer than that, and never changes. */
+    segment->process.sample =
+        (struct process_sample){segment->mapped + row->card_offset, card.segment + row->card_offset};
     rc = memory_near_find(near, &card, &where);
     if (rc == 0)
         *memory = (struct shm_memory){way_of(&near->read), way_of(&near->write), &near->regions};

@@ -164,19 +164,15 @@ static void unmap_all(struct memory_near *n)
 
 /* ---- attaching --------------------------------------------------------------------------------------------------- */
 
-static bool reads_sample(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
+static bool reads_sample(struct memory_near *n, const struct process *process)
 {
-    uint8_t *bytes = malloc(segment->sample_bytes);
-    const struct iovec mine = {bytes, segment->sample_bytes},
-                       theirs = {(void *)(uintptr_t)(card->segment + segment->sample), segment->sample_bytes};
-    ssize_t got = bytes != NULL ? process_vm_readv(segment->process->id, &mine, 1, &theirs, 1, 0) : -1;
+    uint8_t found[PROCESS_SAMPLE_BYTES];
+    const struct iovec mine = {found, sizeof found}, theirs = {(void *)(uintptr_t)process->sample.at, sizeof found};
+    ssize_t got = process_vm_readv(process->id, &mine, 1, &theirs, 1, 0);
     int error = errno;
-    bool is_right = got > 0 && (uint64_t)got == segment->sample_bytes &&
-                    memcmp(bytes, segment->mapped + segment->sample, (size_t)got) == 0;
-    free(bytes);
-    if (is_right)
+    if (got == (ssize_t)sizeof found && memcmp(found, process->sample.known, sizeof found) == 0)
         return true;
-    snprintf(n->why, sizeof n->why, "cross-memory attach to process %d fails: %s", segment->process->id,
+    snprintf(n->why, sizeof n->why, "cross-memory attach to process %d fails: %s", process->id,
              got < 0 ? strerror(error) : "other bytes are there");
     return false;
 }
@@ -214,7 +210,7 @@ static bool attaches(struct memory_near *n, const struct wire_card *card, const 
 {
     for (uint32_t i = 0; i < card->num_regions; i++)
         n->addresses[i] = (char *)(uintptr_t)card->regions[i].address;
-    if (!reads_sample(n, card, segment) || !reads_regions(n, card, segment->process))
+    if (!reads_sample(n, segment->process) || !reads_regions(n, card, segment->process))
         return false;
     bool was_read = process_is(segment->process) == PROCESS_ALIVE; /* and no other with its id */
     if (!was_read)

@@ -35,8 +35,7 @@ struct memory_way {
 struct memory_segment {
     const uint8_t *mapped; /* here */
     uint64_t bytes;
-    struct process *process;
-    uint64_t sample, sample_bytes; /* a part of it that never changes */
+    struct process *process; /* with its sample */
 };
 
 struct memory_near {

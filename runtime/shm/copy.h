@@ -115,8 +115,9 @@ bool copy_collect(struct copy_pool *pool, struct copy_end *end);
 
 /**
  * Reads (or with `write` writes) the next `bytes` of a transfer from a cursor on; `theirs` are addresses of the
- * process. 0; BATON_EPEER: the process has ended; BATON_ESYSTEM: the kernel refused; BATON_EMESSAGE: the transfer
- * leaves the regions.
+ * process. 0: they are of the program that the process's sample is of; BATON_EPEER: the process has ended, or runs
+ * another program by now, whose memory was not written but for the chance that attach.c tells of; BATON_ESYSTEM: the
+ * kernel refused; BATON_EMESSAGE: the transfer leaves the regions.
  */
 int attach_slice(const struct process *process, bool write, const struct plan_transfer *transfer,
                  struct plan_cursor from, uint64_t bytes, const struct copy_side *mine, const struct copy_side *theirs);

@@ -138,6 +138,9 @@ static bool job_ended(struct shm *s, const struct copy_end *end, struct port_eve
     if (end->error == BATON_ESYSTEM)
         log_line(s->log, LOG_ERROR, "cross-memory attach %s rank %u failed: %s: is the memory of one side gone?",
                  c->write ? "to" : "from", c->peer, strerror(end->cause));
+    if (end->error == BATON_EPEER && process_is(&s->neighbours[c->peer].segment.process) == PROCESS_ALIVE)
+        log_line(s->log, LOG_ERROR, "rank %u has become another program (execve): its memory is reached no more",
+                 c->peer);
     if (last)
         copying_remove(s, c);
     *event = (struct port_event){.kind = parked ? PORT_QUIET : PORT_MOVED,
@@ -184,9 +187,6 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
         return BATON_EAGAIN;
     /* copy_collect acquired the workers' last stores and loads; the full fence keeps what follows behind them. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (s->neighbours[peer].memory.read.is_attached &&
-        process_is(&s->neighbours[peer].segment.process) != PROCESS_ALIVE)
-        a->event.error = BATON_EPEER; /* another process may have been read */
     const _Atomic uint64_t *word = (const void *)(segment->mapped + offset);
     a->event.generation = atomic_load_explicit(word, memory_order_acquire);
     return 0;

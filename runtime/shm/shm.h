@@ -7,8 +7,8 @@
  * workers.
  *
  * THE FENCE OF CROSS-MEMORY ATTACH. The kernel knows the other process by its id, which another process may have after
- * its end, while the generation lives on in shared memory. So a generation is told only if the descriptor of the
- * process that was opened first shows it alive after the last read.
+ * its end, and another program after execve(2), while the generation lives on in shared memory. So each call that reads
+ * proves that its bytes are those of the right program (attach.c), and the generation is compared after the last one.
  *
  * The reactor's, all of it. The segments are made elsewhere and outlive the path.
  */
@@ -25,7 +25,7 @@ struct shm;
 struct shm_segment {
     uint8_t *mapped; /* NULL: it is not mapped here, and this path does not lead there */
     uint64_t bytes;
-    struct process process; /* the path forgets it at the end, also if it cannot be made */
+    struct process process; /* with its sample. The path forgets it at the end, also if it cannot be made */
 };
 
 /** How a rank's cache is read, or written. */

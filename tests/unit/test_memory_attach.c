@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * attach: cross-memory attach against memcpy, on random plans between this process and another one. A page that cannot
- * be read and a process that has ended are errors. This program's process_vm_readv takes the place of the C library's,
- * so that slices which are longer than one call moves need no memory.
+ * be read, a process that has ended, and one that has become another program are errors. This program's
+ * process_vm_readv takes the place of the C library's, so that slices which are longer than one call moves need no
+ * memory, and so does its process_vm_writev: what the other process does comes at the worst moment.
  */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,6 +44,14 @@ struct pair {
 };
 
 static uint64_t page;
+static uint8_t *sample; /* which this process and those that it forks have in the same place */
+
+static struct process process_by(pid_t id)
+{
+    struct process p = process_of(id);
+    p.sample = (struct process_sample){sample, (uint64_t)(uintptr_t)sample};
+    return p;
+}
 
 static void side_init(struct side *s, uint32_t head_size, uint32_t block_tokens, unsigned layout, uint64_t *random)
 {
@@ -173,7 +184,7 @@ static void test_reads_and_writes(void **state)
         uint32_t runs = count_runs(&p);
         most_runs = runs > most_runs ? runs : most_runs;
         owner_start(&owner, turn_bits, &p);
-        struct process other = process_of(owner.id);
+        struct process other = process_by(owner.id);
         assert_int_equal(process_alive(&other), PROCESS_ALIVE);
         copy_here(&p, right);
         /* my source to the owner's destination, and nothing beside it */
@@ -213,8 +224,19 @@ static struct {
     bool is_pretended;
     uint32_t calls;
     uint64_t moved;
-    struct owner *dying; /* ends just before it is asked */
+    struct owner *dying;    /* ends just before it is asked */
+    struct owner *changing; /* goes on just before it is asked to read, or to be written */
+    bool before_writes;
 } kernel;
+
+static void change(bool writes)
+{
+    struct owner *changing = kernel.changing;
+    if (changing == NULL || writes != kernel.before_writes)
+        return;
+    kernel.changing = NULL;
+    owner_go(changing);
+}
 
 static uint64_t length(const struct iovec *piece, unsigned long num)
 {
@@ -230,16 +252,27 @@ ssize_t process_vm_readv(pid_t id, const struct iovec *mine, unsigned long num_m
     if (kernel.dying != NULL)
         owner_end(kernel.dying);
     kernel.dying = NULL;
+    change(false);
     if (!kernel.is_pretended)
         return syscall(SYS_process_vm_readv, id, mine, num_mine, theirs, num_theirs, flags);
     uint64_t bytes = length(mine, num_mine);
     assert_true(bytes == length(theirs, num_theirs));
-    assert_true((uint64_t)(uintptr_t)mine[0].iov_base == DST + kernel.moved);
-    assert_true((uint64_t)(uintptr_t)theirs[0].iov_base == SRC + kernel.moved);
+    assert_int_equal(mine[0].iov_len, PROCESS_SAMPLE_BYTES);
+    assert_ptr_equal(theirs[0].iov_base, sample);
+    memcpy(mine[0].iov_base, sample, PROCESS_SAMPLE_BYTES);
+    assert_true((uint64_t)(uintptr_t)mine[1].iov_base == DST + kernel.moved);
+    assert_true((uint64_t)(uintptr_t)theirs[1].iov_base == SRC + kernel.moved);
     bytes = bytes < CALL_MOST ? bytes : CALL_MOST;
     kernel.calls++;
-    kernel.moved += bytes;
+    kernel.moved += bytes - PROCESS_SAMPLE_BYTES;
     return (ssize_t)bytes;
+}
+
+ssize_t process_vm_writev(pid_t id, const struct iovec *mine, unsigned long num_mine, const struct iovec *theirs,
+                          unsigned long num_theirs, unsigned long flags)
+{
+    change(true);
+    return syscall(SYS_process_vm_writev, id, mine, num_mine, theirs, num_theirs, flags);
 }
 
 static void test_a_slice_of_many_calls(void **state)
@@ -266,7 +299,7 @@ static void test_a_slice_of_many_calls(void **state)
     const struct path_region length = {.bytes = UINT64_C(6) << 30};
     const struct path_regions region = {.num = 1, .region = &length};
     const struct copy_side src = {&bases[0], &region}, dst = {&bases[1], &region};
-    struct process self = process_of(getpid());
+    struct process self = process_by(getpid());
     if (!owner_can_attach())
         skip();
     process_alive(&self);
@@ -297,7 +330,7 @@ static void test_a_plan_that_leaves_the_regions(void **state)
         skip();
     pair_init(&p, 104729);
     owner_start(&owner, turn_bits, &p);
-    struct process other = process_of(owner.id);
+    struct process other = process_by(owner.id);
     process_alive(&other);
     for (int write = 0; write < 2; write++)
         for (uint32_t i = 0; i < 2 * LAYERS; i++) {
@@ -342,7 +375,7 @@ static void test_a_page_that_cannot_be_read(void **state)
     for (uint32_t i = 0; i < BLOCKS; i++)
         p.src.ids[i] = i; /* the hidden page lies in the blocks that move */
     owner_start(&owner, hide_a_page, &p);
-    struct process other = process_of(owner.id);
+    struct process other = process_by(owner.id);
     process_alive(&other);
     assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), BATON_ESYSTEM);
     process_forget(&other);
@@ -361,10 +394,9 @@ static void test_a_process_that_ended(void **state)
     make_large(&p);
     owner_start(&owner, turn_bits, &p);
     owner_start(&first, turn_bits, &p);
-    struct process other = process_of(owner.id), unasked = process_of(owner.id), one = process_of(first.id);
+    struct process other = process_by(owner.id), one = process_by(first.id);
     process_alive(&other);
     process_alive(&one);
-    assert_int_equal(attach_all(&p, &unasked, false, UINT64_MAX), BATON_EPEER);
     kernel.dying = &first;
     assert_int_equal(attach_all(&p, &one, false, UINT64_MAX), BATON_EPEER);
     assert_null(kernel.dying);
@@ -380,15 +412,122 @@ static void test_a_process_that_ended(void **state)
     pair_fini(&p);
 }
 
-int main(void)
+/* ---- another program --------------------------------------------------------------------------------------------- */
+
+#define NEW_BYTE 0xbb
+
+/* What it becomes: it has other bytes in the places of the first program's regions. */
+static int be_another(char *const *arguments)
 {
+    struct owner self = {.there = atoi(arguments[0]), .here = atoi(arguments[1])};
+    for (char *const *a = &arguments[2]; a[0] != NULL; a += 2) {
+        size_t bytes = strtoull(a[1], NULL, 16);
+        void *at = (void *)(uintptr_t)strtoull(a[0], NULL, 16);
+        void *got = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        owner_need(got == at);
+        memset(got, NEW_BYTE, bytes);
+    }
+    owner_rest(&self);
+    return 0;
+}
+
+/* Rests, and then becomes another program, under the same id and descriptor. */
+static void become_another(struct owner *self, void *arg)
+{
+    const struct pair *p = arg;
+    char text[4 * LAYERS + 2][32];
+    char *arguments[4 * LAYERS + 5] = {"test_memory_attach", "another"};
+    int n = 0;
+    snprintf(text[n++], sizeof text[0], "%d", self->there);
+    snprintf(text[n++], sizeof text[0], "%d", self->here);
+    for (uint32_t i = 0; i < 2 * LAYERS; i++) {
+        const struct side *s = i < LAYERS ? &p->src : &p->dst;
+        snprintf(text[n++], sizeof text[0], "%" PRIxPTR, (uintptr_t)s->regions[i % LAYERS]);
+        snprintf(text[n++], sizeof text[0], "%" PRIx64, s->region_bytes);
+    }
+    for (int i = 0; i < n; i++)
+        arguments[2 + i] = text[i];
+    owner_rest(self);
+    execv("/proc/self/exe", arguments);
+    _exit(1);
+}
+
+static void assert_new_is_whole(const struct pair *p, pid_t id)
+{
+    uint8_t *there = malloc(p->dst.region_bytes);
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        const struct iovec mine = {there, p->dst.region_bytes}, theirs = {p->dst.regions[i], p->dst.region_bytes};
+        assert_int_equal(syscall(SYS_process_vm_readv, id, &mine, 1, &theirs, 1, 0), p->dst.region_bytes);
+        for (uint64_t k = 0; k < p->dst.region_bytes; k++)
+            assert_int_equal(there[k], NEW_BYTE);
+    }
+    free(there);
+}
+
+/* Before the call, and between the look at its life, or at the sample, and the bytes. */
+static void test_a_process_that_became_another_program(void **state)
+{
+    (void)state;
+    enum { LONG_BEFORE, BEFORE_READS, BEFORE_WRITES, MOMENTS };
+    if (!owner_can_attach())
+        skip();
+    for (int write = 0; write < 2; write++)
+        for (int moment = LONG_BEFORE; moment < MOMENTS; moment++) {
+            struct pair p;
+            struct owner owner;
+            if (moment == BEFORE_WRITES && write == 0)
+                continue;
+            make_large(&p);
+            owner_start(&owner, become_another, &p);
+            struct process other = process_by(owner.id);
+            assert_int_equal(process_alive(&other), PROCESS_ALIVE);
+            assert_int_equal(attach_all(&p, &other, write != 0, UINT64_MAX), 0); /* it is itself */
+            if (moment == LONG_BEFORE)
+                owner_go(&owner);
+            kernel.changing = moment == LONG_BEFORE ? NULL : &owner;
+            kernel.before_writes = moment == BEFORE_WRITES;
+            assert_int_equal(attach_all(&p, &other, write != 0, UINT64_MAX), BATON_EPEER);
+            assert_null(kernel.changing);
+            assert_int_equal(process_is(&other), PROCESS_ALIVE);
+            assert_new_is_whole(&p, owner.id);
+            process_forget(&other);
+            owner_end(&owner);
+            pair_fini(&p);
+        }
+}
+
+/* One whose sample is not known is left alone. */
+static void test_a_process_without_a_sample(void **state)
+{
+    (void)state;
+    struct pair p;
+    if (!owner_can_attach())
+        skip();
+    make_large(&p);
+    struct process self = process_of(getpid());
+    assert_int_equal(process_alive(&self), PROCESS_ALIVE);
+    assert_int_equal(attach_all(&p, &self, false, UINT64_MAX), BATON_EPEER);
+    assert_int_equal(attach_all(&p, &self, true, UINT64_MAX), BATON_EPEER);
+    process_forget(&self);
+    pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return be_another(&argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_and_writes),
         cmocka_unit_test(test_a_slice_of_many_calls),
         cmocka_unit_test(test_a_plan_that_leaves_the_regions),
         cmocka_unit_test(test_a_page_that_cannot_be_read),
         cmocka_unit_test(test_a_process_that_ended),
+        cmocka_unit_test(test_a_process_that_became_another_program),
+        cmocka_unit_test(test_a_process_without_a_sample),
     };
     page = (uint64_t)sysconf(_SC_PAGESIZE);
+    sample = owner_common(page);
+    uint64_t random = 1;
+    bytes_fill(&random, sample, PROCESS_SAMPLE_BYTES);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 #include "memory/own.h"
 #include "with_owner.h"
 
-enum { FILES = 300, SAMPLE = 256, SAMPLE_BYTES = 1024, SEGMENT = 8192, NONE = BATON_REGIONS_MAX };
+enum { FILES = 300, SAMPLE = 256, SEGMENT = 8192, NONE = BATON_REGIONS_MAX };
 
 static uint64_t page;
 
@@ -69,12 +69,13 @@ static void find(struct told *t, struct owner *owner, struct memory_near *near)
         segment[i] = (uint8_t)(i * 13 + i / 256);
     owner_start(owner, life, t);
     struct process process = process_of(owner->id);
+    process.sample = (struct process_sample){segment + SAMPLE, (uint64_t)(uintptr_t)segment + SAMPLE};
     const struct wire_card card = {.has_geometry = 1,
                                    .memory = BATON_MEMORY_HOST,
                                    .segment = (uint64_t)(uintptr_t)segment,
                                    .num_regions = t->num,
                                    .regions = t->regions};
-    const struct memory_segment where = {segment, SEGMENT, &process, SAMPLE, SAMPLE_BYTES};
+    const struct memory_segment where = {segment, SEGMENT, &process};
     assert_int_equal(memory_near_find(near, &card, &where), 0);
     process_forget(&process);
     munmap(segment, SEGMENT);

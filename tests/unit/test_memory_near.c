@@ -26,7 +26,7 @@
 #include "with_descriptors.h"
 #include "with_owner.h"
 
-enum { REGIONS = 4, SAMPLE = 256, SAMPLE_BYTES = 1024, SEGMENT = 8192, NOBODY = 65534 };
+enum { REGIONS = 4, SAMPLE = 256, SEGMENT = 8192, NOBODY = 65534 };
 enum how { PRIVATE, MEMFD, TWO_FILES, MIXED, HUGE_PAGES, ONLY_READ };
 
 /* What the owner does once its card is written. */
@@ -154,6 +154,14 @@ static void world_init(struct world *w, enum how how, enum then then)
         w->segment[i] = (uint8_t)(i * 13 + i / 256);
 }
 
+/* A process whose segment is known here at `known`. */
+static struct process process_by(const struct world *w, int id, const uint8_t *known)
+{
+    struct process p = process_of(id);
+    p.sample = (struct process_sample){known + SAMPLE, (uint64_t)(uintptr_t)w->segment + SAMPLE};
+    return p;
+}
+
 static void world_start(struct world *w)
 {
     owner_start(&w->owner, life, w->told);
@@ -162,7 +170,7 @@ static void world_start(struct world *w)
                                  .segment = (uint64_t)(uintptr_t)w->segment,
                                  .num_regions = w->told->num,
                                  .regions = w->told->regions};
-    w->process = process_of(w->owner.id);
+    w->process = process_by(w, w->owner.id, w->segment);
 }
 
 static void world_fini(struct world *w)
@@ -177,7 +185,8 @@ static void world_fini(struct world *w)
 
 static int find(struct world *w)
 {
-    const struct memory_segment segment = {w->segment, SEGMENT, &w->process, SAMPLE, SAMPLE_BYTES};
+    const struct memory_segment segment = {w->segment, SEGMENT, &w->process};
+    w->process.sample.at = w->card.segment + SAMPLE;
     return memory_near_find(&w->near, &w->card, &segment);
 }
 
@@ -452,12 +461,12 @@ static void test_another_process(void **state)
     world_start(&w);
     world_init(&other, PRIVATE, NOTHING);
     world_start(&other);
-    w.process = process_of(other.owner.id);
     w.segment[SAMPLE + 17] ^= 1; /* both have this segment: as if the other one had another */
     uint8_t *mine = malloc(SEGMENT);
     memcpy(mine, w.segment, SEGMENT);
     w.segment[SAMPLE + 17] ^= 1;
-    const struct memory_segment segment = {mine, SEGMENT, &w.process, SAMPLE, SAMPLE_BYTES};
+    w.process = process_by(&w, other.owner.id, mine);
+    const struct memory_segment segment = {mine, SEGMENT, &w.process};
     assert_int_equal(memory_near_find(&w.near, &w.card, &segment), 0);
     assert_int_equal(w.near.read.reach, MEMORY_OUT_OF_REACH);
     assert_why(&w, "other bytes are there");
@@ -565,7 +574,7 @@ static void test_processes_that_are_not_known(void **state)
     w.process = process_of(0);
     assert_int_equal(ask(&a), 1);
     memory_near_fini(&w.near);
-    w.process = process_of(w.owner.id);
+    w.process = process_by(&w, w.owner.id, w.segment);
     owner_end(&w.owner);
     w.owner.id = 0;
     assert_int_equal(find(&w), 0);
@@ -583,7 +592,7 @@ static void test_what_lies_in_the_segment(void **state)
     uint8_t bytes[SEGMENT];
     struct memory_near n;
     struct wire_card card = {.has_geometry = 1, .pool_offset = 4096, .pool_bytes = 4096};
-    const struct memory_segment segment = {bytes, sizeof bytes, &nobody, SAMPLE, SAMPLE_BYTES};
+    const struct memory_segment segment = {bytes, sizeof bytes, &nobody};
     assert_int_equal(memory_near_find(&n, &card, &segment), 0);
     assert_int_equal(n.read.reach, MEMORY_MAPPED);
     assert_true(n.write.reach == MEMORY_MAPPED && n.why[0] == '\0');

@@ -5,8 +5,8 @@
  * is read of that stranger must not be told as done, and nothing may be written to it.
  *
  * The id is forced in a namespace of process ids, by ns_last_pid. The stranger takes the producer's place just before
- * the kernel is asked for the bytes: this program's process_vm_readv and process_vm_writev take the place of the C
- * library's.
+ * the kernel is asked to read or to write: this program's process_vm_readv and process_vm_writev take the place of the
+ * C library's. In the place of the producer's segment it has nothing, or other bytes.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -32,6 +32,7 @@
 
 enum { ME, PRODUCER, RANKS };
 enum { BLOCKS = 16, BLOCK_TOKENS = 8, TAG = 5, GENERATION = 77, MINE = 0x11, TRUE = 0x22, STRANGE = 0x33 };
+enum { SEGMENT = 4096, SAMPLE = 128 };
 
 static struct {
     baton_geometry_t g;
@@ -49,8 +50,9 @@ static struct {
     struct shm *shm;
     struct path path;
     struct owner producer, stranger;
-    bool is_armed; /* the stranger comes at the next call of the kernel */
-    int calls;
+    enum { NEVER, AT_A_READ, AT_A_WRITE } comes; /* the stranger, at the next call of the kernel */
+    bool has_segment;                            /* one of its own */
+    int reads, writes;
 } world;
 
 static void ring(void *bell, bool runs_out)
@@ -65,6 +67,11 @@ static void be_strange(struct owner *self, void *arg)
 {
     (void)self, (void)arg;
     memset(world.pool, STRANGE, world.g.bytes);
+    owner_need(munmap(world.segment, SEGMENT) == 0);
+    if (!world.has_segment)
+        return;
+    owner_need(mmap(world.segment, SEGMENT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+               world.segment);
 }
 
 static bool next_id(pid_t id)
@@ -81,7 +88,7 @@ static void replace(void)
 {
     pid_t id = world.producer.id;
     owner_end(&world.producer);
-    world.is_armed = false;
+    world.comes = NEVER;
     assert_true(next_id(id));
     owner_start(&world.stranger, be_strange, NULL);
     assert_int_equal(world.stranger.id, id);
@@ -90,8 +97,8 @@ static void replace(void)
 ssize_t process_vm_readv(pid_t id, const struct iovec *mine, unsigned long num_mine, const struct iovec *theirs,
                          unsigned long num_theirs, unsigned long flags)
 {
-    world.calls++;
-    if (world.is_armed)
+    world.reads++;
+    if (world.comes == AT_A_READ)
         replace();
     return syscall(SYS_process_vm_readv, id, mine, num_mine, theirs, num_theirs, flags);
 }
@@ -99,7 +106,9 @@ ssize_t process_vm_readv(pid_t id, const struct iovec *mine, unsigned long num_m
 ssize_t process_vm_writev(pid_t id, const struct iovec *mine, unsigned long num_mine, const struct iovec *theirs,
                           unsigned long num_theirs, unsigned long flags)
 {
-    world.calls++;
+    world.writes++;
+    if (world.comes == AT_A_WRITE)
+        replace();
     return syscall(SYS_process_vm_writev, id, mine, num_mine, theirs, num_theirs, flags);
 }
 
@@ -135,16 +144,18 @@ static void world_init(void)
     const struct plan_tables tables = {.num = 1, .table = {{world.ids, BLOCKS, 0}}};
     assert_int_equal(plan_transfer_init(&world.transfer, world.plan, 0, BLOCKS * BLOCK_TOKENS, &tables, &tables, &why),
                      0);
-    world.segment = owner_common(4096);
+    world.segment = owner_common(SEGMENT);
     ((uint64_t *)world.segment)[0] = GENERATION;
+    memset(world.segment + SAMPLE, TRUE, PROCESS_SAMPLE_BYTES);
     world.pool = malloc(world.g.bytes);
     world.mine = malloc(world.g.bytes);
     memset(world.mine, MINE, world.g.bytes);
     owner_start(&world.producer, be_true, NULL);
     world.process = process_of(world.producer.id);
+    world.process.sample = (struct process_sample){world.segment + SAMPLE, (uint64_t)(uintptr_t)world.segment + SAMPLE};
     assert_int_equal(process_alive(&world.process), PROCESS_ALIVE); /* at the handshake */
     bell_init(&world.bell);
-    const struct shm_segment segments[RANKS] = {{.process = process_of(0)}, {world.segment, 4096, world.process}};
+    const struct shm_segment segments[RANKS] = {{.process = process_of(0)}, {world.segment, SEGMENT, world.process}};
     const struct shm_way mine = {&world.mine, false}, theirs = {&world.pool, true};
     world.length.bytes = world.g.bytes;
     world.regions = (struct path_regions){.num = 1, .region = &world.length};
@@ -172,7 +183,7 @@ static void world_fini(void)
     shm_path(world.shm, &path);
     path.close(path.self); /* forgets the process */
     plan_destroy(world.plan);
-    munmap(world.segment, 4096);
+    munmap(world.segment, SEGMENT);
     free(world.pool);
     free(world.mine);
 }
@@ -237,33 +248,54 @@ static void test_the_producer_itself(void **state)
     struct port_event e = read_generation();
     assert_int_equal(e.error, 0);
     assert_true(e.generation == GENERATION);
-    assert_int_equal(world.calls, 1);
+    assert_int_equal(world.reads, 1);
+    assert_int_equal(move(true).error, 0);
+    assert_int_equal(world.writes, 1);
     world_fini();
 }
 
-/* The kernel reads the stranger's bytes and reports success: the fence alone can tell. */
+/* The kernel reads the stranger's bytes and reports success: the sample alone can tell. */
 static void test_a_stranger_is_read(void **state)
 {
     (void)state;
-    world_init();
-    world.is_armed = true;
-    struct port_event moved = move(false);
-    assert_int_equal(moved.error, 0);
-    assert_all(STRANGE);
-    struct port_event e = read_generation();
-    assert_true(((uint64_t *)world.segment)[0] == GENERATION); /* it still matches */
-    assert_int_equal(e.error, BATON_EPEER);
-    world_fini();
+    for (int has_segment = 0; has_segment < 2; has_segment++) {
+        world_init();
+        world.comes = AT_A_READ;
+        world.has_segment = has_segment != 0;
+        assert_int_equal(move(false).error, BATON_EPEER);
+        assert_int_equal(world.comes, NEVER);
+        assert_all(has_segment ? STRANGE : MINE);
+        assert_true(read_generation().generation == GENERATION); /* it still matches */
+        world_fini();
+    }
 }
 
-/* The producer dies after the last read: the bytes are its own, but nobody can know that. */
+/* Before it is asked who it is, and after that: then it is spared only if it has nothing in the place of the sample. */
+static void test_a_stranger_is_written(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        world_init();
+        world.comes = i < 2 ? AT_A_READ : AT_A_WRITE;
+        world.has_segment = i == 1;
+        assert_int_equal(move(true).error, BATON_EPEER);
+        assert_int_equal(world.comes, NEVER);
+        assert_stranger_is_whole();
+        world_fini();
+    }
+}
+
+/* The producer dies after the last read: the bytes are its own. */
 static void test_it_dies_after_the_last_read(void **state)
 {
     (void)state;
     world_init();
     assert_int_equal(move(false).error, 0);
     replace();
-    assert_int_equal(read_generation().error, BATON_EPEER);
+    struct port_event e = read_generation();
+    assert_int_equal(e.error, 0);
+    assert_true(e.generation == GENERATION);
+    assert_all(TRUE);
     world_fini();
 }
 
@@ -276,8 +308,7 @@ static void test_nothing_is_asked_of_a_stranger(void **state)
     assert_stranger_is_whole();
     assert_int_equal(move(false).error, BATON_EPEER);
     assert_all(MINE);
-    assert_int_equal(world.calls, 0);
-    assert_int_equal(read_generation().error, BATON_EPEER);
+    assert_true(world.reads == 0 && world.writes == 0);
     assert_int_equal(shm_alive(world.shm, PRODUCER), PORT_DEAD);
     world_fini();
 }
@@ -289,6 +320,7 @@ static int run(void *arg)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_producer_itself),
         cmocka_unit_test(test_a_stranger_is_read),
+        cmocka_unit_test(test_a_stranger_is_written),
         cmocka_unit_test(test_it_dies_after_the_last_read),
         cmocka_unit_test(test_nothing_is_asked_of_a_stranger),
     };
