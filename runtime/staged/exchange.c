@@ -196,7 +196,10 @@ static bool step_tell(struct staged *s, struct exchange *x)
     note_of(s, x, &n);
     if (x->slot != NULL)
         s->wish.ground.sync(s->wish.ground.arg); /* the bytes that it names, and then the note */
-    int rc = s->wish.ground.send(s->wish.ground.arg, x->peer, message, note_encode(&n, message));
+    int rc = s->has_ended[x->peer]
+                 ? BATON_EPEER
+                 : s->wish.ground.send(s->wish.ground.arg, x->peer, message, note_encode(&n, message));
+    s->is_full[x->peer] = rc == BATON_EAGAIN;
     if (rc == BATON_EAGAIN)
         return false;
     if (rc != 0)

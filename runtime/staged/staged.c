@@ -208,13 +208,22 @@ static int staged_progress(void *self, struct port_event *events, int max)
     return n;
 }
 
+/*
+ * What waits for a peer needs no turn before that rings: for a note of its own, or where it has made room for mine. One
+ * that has died never does, and nobody may ask whether it lives: the few exchanges with it then stay until close.
+ */
+static bool is_rung(const struct staged *s, const struct exchange *x)
+{
+    return (x->state == X_AWAIT && x->is_given_up) || (x->state == X_TELL && s->is_full[x->peer]);
+}
+
 static bool staged_busy(const void *self)
 {
     const struct staged *s = self;
     const struct exchange *x;
     DL_FOREACH(s->exchanges, x)
     {
-        if (x->state != X_AWAIT || !x->is_given_up) /* a note would ring the bell */
+        if (!is_rung(s, x))
             return true;
     }
     return s->chores != NULL || s->answers != NULL;
@@ -287,6 +296,7 @@ static int staged_close(void *self)
     free(s->served);
     free(s->landed);
     free(s->has_ended);
+    free(s->is_full);
     free(s->slots);
     free(s);
     return 0;
@@ -320,8 +330,10 @@ int staged_create(const struct staged_wish *wish, struct staged **out)
     s->served = calloc(wish->num_ranks, sizeof *s->served);
     s->landed = calloc(wish->num_ranks, sizeof *s->landed);
     s->has_ended = calloc(wish->num_ranks, sizeof *s->has_ended);
+    s->is_full = calloc(wish->num_ranks, sizeof *s->is_full);
     s->slots = calloc(s->num_slots > 0 ? s->num_slots : 1, sizeof *s->slots);
-    if (s->begun == NULL || s->served == NULL || s->landed == NULL || s->has_ended == NULL || s->slots == NULL) {
+    if (s->begun == NULL || s->served == NULL || s->landed == NULL || s->has_ended == NULL || s->is_full == NULL ||
+        s->slots == NULL) {
         staged_close(s);
         return BATON_ENOMEM;
     }

@@ -34,6 +34,7 @@ struct staged_ground {
     void *arg;
     /** The path by which that rank's segment is read. */
     const struct path *(*segment)(void *arg, uint32_t peer);
+    /** BATON_EAGAIN: there is no room. A turn comes by itself once there may be some. */
     int (*send)(void *arg, uint32_t peer, const void *message, uint32_t bytes);
     /** Makes what was stored into my segment visible to all readers. */
     void (*sync)(void *arg);

@@ -132,7 +132,8 @@ struct staged {
     struct exchange *exchanges, *by_id;
     uint32_t *begun, *served; /* by peer: exchanges that I began, and that it began */
     uint32_t *landed;         /* by peer: landings that they hold */
-    bool *has_ended;          /* by peer: it is dead, and nothing of it is taken any more */
+    bool *has_ended;          /* by peer: it is dead, and nothing of it is taken, or told to it, any more */
+    bool *is_full;            /* by peer: the last note to it found no room */
     struct slot *slots;
     uint32_t num_slots;
     uint8_t *landings[STAGED_LANDINGS];

@@ -661,6 +661,61 @@ static void test_a_peer_that_takes_no_messages(void **state)
     world_fini();
 }
 
+/* A peer that takes no messages any more: nobody is kept awake, and what it is owed goes to it if it does again. */
+static void test_nobody_waits_awake_for_room(void **state)
+{
+    (void)state;
+    struct leg l;
+    for (int write = 0; write < 2; write++) {
+        world_init(17, false, 1000);
+        leg_init(&l, 0, write != 0);
+        refusals = INT32_MAX; /* HERE or LANDED, which rank 0 is owed, and ASK or PUT of rank 1 */
+        const struct note_run run = {0, 64, 0};
+        const struct note n = {.type = write ? NOTE_PUT : NOTE_ASK, .id = 1, .num_runs = 1, .run = {run}};
+        uint8_t bytes[WIRE_MESSAGE_MAX];
+        const struct port_event e = {.kind = PORT_MESSAGE, .data = bytes, .bytes = note_encode(&n, bytes)};
+        assert_true(staged_takes(ranks[1].staged, &e));
+        assert_true(ranks[1].path.move(ranks[1].staged, &l.leg, 4096) > 0);
+        assert_true(ranks[1].path.busy(ranks[1].staged));
+        for (int i = 0; i < 10; i++)
+            turn(1);
+        assert_int_equal(num_letters, 0);
+        assert_false(ranks[1].path.busy(ranks[1].staged));
+        refusals = 0;
+        turn(1); /* the peer has made room, and rung */
+        assert_int_equal(num_letters, 2);
+        assert_true(ranks[1].path.busy(ranks[1].staged)); /* for what it asked for itself */
+        assert_true(ranks[1].path.ended(ranks[1].staged, 0));
+        plan_destroy(l.plan);
+        world_fini();
+    }
+}
+
+/* It dies while the driver copies for it: the copy is the last that there is of it. */
+static void test_a_peer_that_dies_while_it_is_served(void **state)
+{
+    (void)state;
+    world_init(18, true, 1000);
+    const struct note ask = {.type = NOTE_ASK, .id = 1, .num_runs = 1, .run = {{0, 64, 0}}};
+    uint8_t bytes[WIRE_MESSAGE_MAX];
+    const struct port_event e = {.kind = PORT_MESSAGE, .data = bytes, .bytes = note_encode(&ask, bytes)};
+    ranks[1].held = true;
+    assert_true(staged_takes(ranks[1].staged, &e));
+    while (ranks[1].num_copies == 0)
+        turn(1);
+    assert_true(ranks[1].path.ended(ranks[1].staged, 0));
+    refusals = INT32_MAX;
+    ranks[1].held = false;
+    for (int i = 0; i < 200; i++)
+        turn(1);
+    assert_int_equal(ranks[1].num_copies, 0);
+    assert_false(ranks[1].path.busy(ranks[1].staged));
+    refusals = 0;
+    turn(1);
+    assert_int_equal(num_letters, 0); /* it is gone, and so is what was for it */
+    world_fini();
+}
+
 static void test_errors_are_told(void **state)
 {
     (void)state;
@@ -894,6 +949,8 @@ int main(void)
         cmocka_unit_test(test_a_silent_source_of_pushes),
         cmocka_unit_test(test_a_silent_destination),
         cmocka_unit_test(test_a_peer_that_takes_no_messages),
+        cmocka_unit_test(test_nobody_waits_awake_for_room),
+        cmocka_unit_test(test_a_peer_that_dies_while_it_is_served),
         cmocka_unit_test(test_errors_are_told),
         cmocka_unit_test(test_the_path_below_fails),
         cmocka_unit_test(test_a_copy_that_ends_twice),
