@@ -24,6 +24,7 @@
 #define MAGIC UINT64_C(0x7363697274656d62) /* "bmetrics" */
 #define TRIES 200                          /* of a reader, while the page is written */
 #define STAYS_NS UINT64_C(60000000000)
+#define ASKED_MOST 100 /* how often for the memory of a page, while signals come */
 
 struct head {
     uint64_t magic, layout, bytes;
@@ -58,13 +59,22 @@ bool metrics_view_is_alive(int fd)
 
 /* ---- the rank's side --------------------------------------------------------------------------------------------- */
 
+/* A signal ends the call on tmpfs of older kernels (EINTR), and what it had got is given back. */
+static int reserve(int fd, size_t bytes)
+{
+    int error = posix_fallocate(fd, 0, (off_t)bytes);
+    for (int asked = 1; error == EINTR && asked < ASKED_MOST; asked++)
+        error = posix_fallocate(fd, 0, (off_t)bytes);
+    return error;
+}
+
 /* The memory of a new file, which it holds. NULL with errno: EEXIST: the name is taken. */
 static struct file *make_file(const char *root, const char *name, char path[METRICS_PATH_BYTES])
 {
     int fd = metrics_folder_hold(root, name, path);
     if (fd < 0)
         return NULL;
-    int error = posix_fallocate(fd, 0, sizeof(struct file));
+    int error = reserve(fd, sizeof(struct file));
     void *at = error == 0 ? mmap(NULL, sizeof(struct file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (error == 0 && (at == MAP_FAILED || madvise(at, sizeof(struct file), MADV_DONTFORK) != 0))
         error = errno;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -206,6 +207,34 @@ static void test_contexts_of_one_process_have_a_page_each(void **state)
     metrics_page_destroy(first);
     assert_int_equal(access(path_of("job" METRICS_MARK "0.1"), F_OK), 0);
     metrics_page_destroy(second);
+}
+
+/* ---- signals while the page's memory is reserved ----------------------------------------------------------------- */
+
+static struct {
+    int signals, asked;
+} reserving;
+
+/* In place of the C library's: on tmpfs of older kernels a signal ends the call, and nothing is reserved then. */
+int posix_fallocate(int fd, off_t from, off_t bytes)
+{
+    if (reserving.asked++ < reserving.signals)
+        return EINTR;
+    return ftruncate(fd, from + bytes) == 0 ? 0 : errno;
+}
+
+static void test_signals_while_it_is_made(void **state)
+{
+    (void)state;
+    struct metrics_page *page;
+    reserving.signals = 5;
+    reserving.asked = 0;
+    assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
+    assert_int_equal(reserving.asked, 6);
+    metrics_page_destroy(page);
+    reserving.signals = INT_MAX; /* nobody waits for ever */
+    assert_int_not_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
+    reserving.signals = 0;
 }
 
 static void test_names(void **state)
@@ -654,6 +683,7 @@ int main(void)
         cmocka_unit_test(test_a_reader_finds_what_was_renewed),
         cmocka_unit_test(test_a_page_that_was_never_renewed_is_not_read),
         cmocka_unit_test(test_contexts_of_one_process_have_a_page_each),
+        cmocka_unit_test(test_signals_while_it_is_made),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_the_page_of_a_dead_process),
         cmocka_unit_test(test_sweeping),
