@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "batonrun/descriptor.h"
+
 #define GIVE_UP_NS UINT64_C(5000000000) /* after a KILL */
 #define TURN_NS UINT64_C(50000000)
 
@@ -176,7 +178,7 @@ int child_start(struct child *c, char *const argv[], const struct child_way *way
     if (pid < 0)
         error = errno;
     close(ends[1]);
-    if (pid > 0 && read(ends[0], &error, sizeof error) == (ssize_t)sizeof error)
+    if (pid > 0 && descriptor_read(ends[0], &error, sizeof error))
         waitpid(pid, NULL, 0);
     close(ends[0]);
     if (error == 0) {

@@ -11,23 +11,11 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "batonrun/descriptor.h"
 #include "batonrun/rank.h"
 #include "metrics/openmetrics.h"
 
 #define END_NS (5 * CLOCK_NS_PER_S) /* how long a thread that writes may take to end: the disk may have gone */
-
-/* All of it. Not by a stream: the end of the process would wait for one that a file system has stuck. */
-static int write_all(int fd, const char *text, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, text, size);
-        if (n < 0 && errno != EINTR)
-            return errno;
-        text += n > 0 ? n : 0;
-        size -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
 
 /* The metrics as text; NULL: there is no memory. */
 static char *print(const struct collector *c, enum openmetrics_form form, size_t *size)
@@ -57,7 +45,8 @@ static int write_file(const struct collector *c)
         return ENOMEM;
     unlink(path); /* of a process of this number that was killed */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    int error = fd >= 0 ? write_all(fd, text, size) : errno;
+    /* Not by a stream: the end of the process would wait for one that a file system has stuck. */
+    int error = fd >= 0 ? descriptor_write(fd, text, size) : errno;
     if (fd >= 0 && close(fd) != 0 && error == 0)
         error = errno;
     free(text);

@@ -16,6 +16,7 @@
 
 #include "base/number.h"
 #include "batonrun/child.h"
+#include "batonrun/descriptor.h"
 
 #define UCX_PATIENCE_MS 10000
 
@@ -91,11 +92,11 @@ static struct ucx ask_ucx(const char *root, const char *plugins)
         dup2(null, STDOUT_FILENO);
         dup2(null, STDERR_FILENO);
         answer = ask_library(root, plugins);
-        _exit(write(ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1);
+        _exit(descriptor_write(ends[1], &answer, sizeof answer) == 0 ? 0 : 1);
     }
     close(ends[1]);
-    struct pollfd p = {.fd = ends[0], .events = POLLIN};
-    if (pid > 0 && poll(&p, 1, UCX_PATIENCE_MS) == 1 && read(ends[0], &answer, sizeof answer) == sizeof answer)
+    if (pid > 0 && descriptor_await(ends[0], POLLIN, UCX_PATIENCE_MS) &&
+        descriptor_read(ends[0], &answer, sizeof answer))
         found = answer;
     close(ends[0]);
     if (pid > 0) {

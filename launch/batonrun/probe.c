@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/layout.h"
+#include "batonrun/descriptor.h"
 #include "batonrun/listen.h"
 #include "batonrun/node.h"
 
@@ -33,7 +34,7 @@ int probe_main(void)
     /* One write, which nothing comes in between. */
     int length = snprintf(line, sizeof line, "\n" TAG " %d %s%s\n", layout_world_rank(getenv), rc == 0 ? "" : "!",
                           rc == 0 ? text : why.text);
-    return write(STDERR_FILENO, line, (size_t)length) == length ? 0 : 1;
+    return descriptor_write(STDERR_FILENO, line, (size_t)length) == 0 ? 0 : 1;
 }
 
 /* ---- what came --------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include "batonrun/bind.h"
 #include "batonrun/child.h"
 #include "batonrun/collector.h"
+#include "batonrun/descriptor.h"
 #include "batonrun/mca.h"
 #include "batonrun/node.h"
 #include "batonrun/report.h"
@@ -28,9 +29,8 @@ int complain(int status, const char *format, ...)
 {
     va_list args;
     sigset_t before;
-    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
     static bool gave_up; /* waiting once is enough for all that is to be told */
-    gave_up = poll(&room, 1, gave_up ? 0 : ROOM_MS) != 1;
+    gave_up = !descriptor_await(STDERR_FILENO, POLLOUT, gave_up ? 0 : ROOM_MS);
     if (gave_up)
         return status;
     child_hold_pipe(&before); /* what is told is of use to a reader, and needed by none */

@@ -8,27 +8,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "batonrun/descriptor.h"
+
 #define PAUSE_MS 100 /* after a pause this long, what might be the beginning of a report is passed on */
 #define LEFT_S 1     /* to hand on what is left in the pipe */
-
-static void write_all(const char *bytes, size_t count)
-{
-    while (count > 0) {
-        ssize_t n = write(STDERR_FILENO, bytes, count);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return; /* nobody reads it */
-        bytes += n;
-        count -= (size_t)n;
-    }
-}
 
 static void pass_on(void *relay, const char *bytes, size_t count)
 {
     struct relay *r = relay;
     atomic_store_explicit(&r->writing, true, memory_order_relaxed); /* only how long to wait depends on it */
-    write_all(bytes, count);
+    descriptor_write(STDERR_FILENO, bytes, count);                  /* or nobody reads it */
     atomic_store_explicit(&r->writing, false, memory_order_relaxed);
 }
 
@@ -45,8 +34,7 @@ static enum report_kind least_reported(const struct report_stream *s)
 static bool read_some(struct relay *r, int timeout_ms)
 {
     char bytes[16384];
-    struct pollfd p = {.fd = r->ends[0], .events = POLLIN};
-    if (poll(&p, 1, timeout_ms) != 1)
+    if (!descriptor_await(r->ends[0], POLLIN, timeout_ms))
         return false;
     ssize_t n = read(r->ends[0], bytes, sizeof bytes);
     if (n <= 0)

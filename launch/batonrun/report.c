@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "batonrun/descriptor.h"
 #include "batonrun/lines.h"
 
 #define END "@\n"
@@ -53,16 +54,14 @@ static void own_host(char host[REPORT_HOST_BYTES])
 int report_send(const char *tag, uint32_t rank, enum report_kind kind, int status, bool told)
 {
     char text[REPORT_MAX], host[REPORT_HOST_BYTES];
-    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
     own_host(host);
     int n = snprintf(text, sizeof text, "%s%" PRIu32 " %d %d %d %" PRIu64 " %s " END, tag, rank, (int)kind, status,
                      told, now_ns(), host);
     lines_drain(STDERR_FILENO, DRAIN_MS);
-    if (poll(&room, 1, ROOM_MS) != 1)
+    if (!descriptor_await(STDERR_FILENO, POLLOUT, ROOM_MS))
         return EAGAIN;
-    void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* mpirun may be gone */
-    ssize_t written = write(STDERR_FILENO, text, (size_t)n);
-    int error = written == n ? 0 : written < 0 ? errno : EIO;
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);               /* mpirun may be gone */
+    int error = descriptor_write(STDERR_FILENO, text, (size_t)n); /* in one piece: a pipe takes as much */
     signal(SIGPIPE, before);
     return error;
 }

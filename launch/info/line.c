@@ -5,13 +5,12 @@
  */
 #include "info/line.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "batonrun/descriptor.h"
 #include "batonrun/lines.h"
 
 #define TAG "@baton-info "
@@ -47,11 +46,9 @@ static int write_line(int fd, uint32_t rank, char kind, const char *const fields
         add_field(line, fields[i]);
     size_t length = strlen(line);
     line[length++] = '\n';
-    ssize_t n;
-    while ((n = write(fd, line, length)) < 0 && errno == EINTR)
-        continue;
+    const int error = descriptor_write(fd, line, length);
     lines_drain(fd, DRAIN_MS);
-    return n == (ssize_t)length ? 0 : -1;
+    return error == 0 ? 0 : -1;
 }
 
 int line_write(int fd, uint32_t rank, const struct info *i)

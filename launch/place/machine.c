@@ -254,7 +254,10 @@ static int try_xml(const char *text, struct why *why)
         read_all(&m, MACHINE_XML, text, &unused);
         _exit(0);
     }
-    if (pid < 0 || waitpid(pid, &raw, 0) != pid)
+    pid_t ended = pid;
+    while (pid > 0 && (ended = waitpid(pid, &raw, 0)) < 0 && errno == EINTR)
+        continue;
+    if (ended < 0)
         return why_set(why, "no process can be started to read this XML: %s", strerror(errno));
     if (raw == 0)
         return 0;

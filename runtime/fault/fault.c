@@ -53,8 +53,7 @@ struct raising {
 
 static void stall(uint64_t ms)
 {
-    struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
+    clock_sleep_until(clock_now_ns() + ms * CLOCK_NS_PER_MS);
 }
 
 static void *raise_later(void *arg)
