@@ -26,8 +26,8 @@ struct process {
 
 struct process process_of(int id);
 /**
- * PROCESS_DEAD is said only of a process that has surely ended. PROCESS_UNKNOWN: its id or descriptor is not known here,
- * or the system gave no answer.
+ * PROCESS_DEAD is said only of a process that has surely ended. PROCESS_UNKNOWN: its id or descriptor is not known
+ * here, or the system gave no answer.
  */
 enum process_life process_alive(struct process *p);
 /** The same of one that was asked for before. Any thread. */

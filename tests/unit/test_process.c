@@ -138,7 +138,7 @@ static void test_the_lowest_descriptor(void **state)
     descriptor_back(input);
 }
 
-/* ---- answers of the system ---------------------------------------------------------------------------------------- */
+/* ---- answers of the system --------------------------------------------------------------------------------------- */
 
 /* What is known of a process that lives, if poll says that. */
 static enum process_life life_by(struct process *p, int signals, int answer, short events, int error)
