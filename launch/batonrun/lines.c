@@ -28,9 +28,16 @@ void lines_finish(struct lines *l, lines_take_fn take, void *arg)
         take(arg, l->line);
 }
 
+static void nap(void)
+{
+    struct timespec left = {.tv_nsec = 1000000};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        continue;
+}
+
 void lines_drain(int fd, unsigned patience_ms)
 {
     int left;
     for (unsigned ms = 0; ms < patience_ms && ioctl(fd, FIONREAD, &left) == 0 && left > 0; ms++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        nap();
 }

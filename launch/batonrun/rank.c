@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/layout.h"
 #include "batonrun/bind.h"
 #include "batonrun/child.h"
@@ -223,7 +223,7 @@ static void follow(struct rank *r)
 static void linger(void)
 {
     if (getenv("PRTE_LAUNCHED") != NULL)
-        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL);
+        clock_sleep_until(clock_now_ns() + LINGER_NS);
 }
 
 /*

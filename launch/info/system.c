@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "info/topology.h"
 #include "batonrun/child.h"
 #include "place/machine.h"
@@ -201,7 +202,7 @@ static pid_t fork_one(pid_t read_from, const uint64_t *word)
     for (int turn = 0; turn < 100; turn++) { /* the other one may not have called prctl yet */
         if (process_vm_readv(read_from, &mine, 1, &other, 1, 0) == (ssize_t)sizeof copy)
             _exit(copy == *word ? 0 : EIO);
-        usleep(2000);
+        clock_sleep_until(clock_now_ns() + 2 * CLOCK_NS_PER_MS);
     }
     _exit(errno);
 }

@@ -233,6 +233,14 @@ static void renew(struct view *v, const struct pages_job *j, uint64_t at_ns)
     frame_sum(v->now, j->ranks, j->num, at_ns);
 }
 
+/* Until that moment, or until a signal asks to end. */
+static void pause_until(uint64_t at_ns)
+{
+    const struct timespec until = {(time_t)(at_ns / CLOCK_NS_PER_S), (long)(at_ns % CLOCK_NS_PER_S)};
+    while (asked == 0 && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+}
+
 /* Until a signal. */
 static int live(const struct top *t, struct pages *p, struct frame frames[2])
 {
@@ -258,9 +266,7 @@ static int live(const struct top *t, struct pages *p, struct frame frames[2])
         has_begun = true;
         renew(&v, &j, at_ns);
         show(t, p, v.now, v.frames > 1 ? v.before : NULL, &j, &s);
-        nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / CLOCK_NS_PER_S),
-                                     .tv_nsec = (long)(pause_ns % CLOCK_NS_PER_S)},
-                  NULL);
+        pause_until(clock_now_ns() + pause_ns);
     }
     if (s.is_terminal)
         fputs(SCREEN_END, stdout);
