@@ -416,6 +416,8 @@ static void test_a_process_that_ended(void **state)
 
 #define NEW_BYTE 0xbb
 
+static bool has_sample; /* the other program has memory in the place of the sample too */
+
 /* What it becomes: it has other bytes in the places of the first program's regions. */
 static int be_another(char *const *arguments)
 {
@@ -435,8 +437,8 @@ static int be_another(char *const *arguments)
 static void become_another(struct owner *self, void *arg)
 {
     const struct pair *p = arg;
-    char text[4 * LAYERS + 2][32];
-    char *arguments[4 * LAYERS + 5] = {"test_memory_attach", "another"};
+    char text[4 * LAYERS + 4][32];
+    char *arguments[4 * LAYERS + 7] = {"test_memory_attach", "another"};
     int n = 0;
     snprintf(text[n++], sizeof text[0], "%d", self->there);
     snprintf(text[n++], sizeof text[0], "%d", self->here);
@@ -444,6 +446,10 @@ static void become_another(struct owner *self, void *arg)
         const struct side *s = i < LAYERS ? &p->src : &p->dst;
         snprintf(text[n++], sizeof text[0], "%" PRIxPTR, (uintptr_t)s->regions[i % LAYERS]);
         snprintf(text[n++], sizeof text[0], "%" PRIx64, s->region_bytes);
+    }
+    if (has_sample) {
+        snprintf(text[n++], sizeof text[0], "%" PRIxPTR, (uintptr_t)sample);
+        snprintf(text[n++], sizeof text[0], "%" PRIx64, page);
     }
     for (int i = 0; i < n; i++)
         arguments[2 + i] = text[i];
@@ -464,36 +470,45 @@ static void assert_new_is_whole(const struct pair *p, pid_t id)
     free(there);
 }
 
+enum moment { LONG_BEFORE, BEFORE_READS, BEFORE_WRITES };
+
+static void become_at(enum moment moment, bool write)
+{
+    struct pair p;
+    struct owner owner;
+    make_large(&p);
+    owner_start(&owner, become_another, &p);
+    struct process other = process_by(owner.id);
+    assert_int_equal(process_alive(&other), PROCESS_ALIVE);
+    assert_int_equal(attach_all(&p, &other, write, UINT64_MAX), 0); /* it is itself */
+    if (moment == LONG_BEFORE)
+        owner_go(&owner);
+    kernel.changing = moment == LONG_BEFORE ? NULL : &owner;
+    kernel.before_writes = moment == BEFORE_WRITES;
+    assert_int_equal(attach_all(&p, &other, write, UINT64_MAX), BATON_EPEER);
+    assert_null(kernel.changing);
+    assert_int_equal(process_is(&other), PROCESS_ALIVE);
+    assert_new_is_whole(&p, owner.id);
+    process_forget(&other);
+    owner_end(&owner);
+    pair_fini(&p);
+}
+
 /* Before the call, and between the look at its life, or at the sample, and the bytes. */
 static void test_a_process_that_became_another_program(void **state)
 {
     (void)state;
-    enum { LONG_BEFORE, BEFORE_READS, BEFORE_WRITES, MOMENTS };
     if (!owner_can_attach())
         skip();
-    for (int write = 0; write < 2; write++)
-        for (int moment = LONG_BEFORE; moment < MOMENTS; moment++) {
-            struct pair p;
-            struct owner owner;
-            if (moment == BEFORE_WRITES && write == 0)
-                continue;
-            make_large(&p);
-            owner_start(&owner, become_another, &p);
-            struct process other = process_by(owner.id);
-            assert_int_equal(process_alive(&other), PROCESS_ALIVE);
-            assert_int_equal(attach_all(&p, &other, write != 0, UINT64_MAX), 0); /* it is itself */
-            if (moment == LONG_BEFORE)
-                owner_go(&owner);
-            kernel.changing = moment == LONG_BEFORE ? NULL : &owner;
-            kernel.before_writes = moment == BEFORE_WRITES;
-            assert_int_equal(attach_all(&p, &other, write != 0, UINT64_MAX), BATON_EPEER);
-            assert_null(kernel.changing);
-            assert_int_equal(process_is(&other), PROCESS_ALIVE);
-            assert_new_is_whole(&p, owner.id);
-            process_forget(&other);
-            owner_end(&owner);
-            pair_fini(&p);
+    for (int i = 0; i < 2; i++) {
+        has_sample = i != 0;
+        for (int write = 0; write < 2; write++) {
+            become_at(LONG_BEFORE, write != 0);
+            become_at(BEFORE_READS, write != 0);
         }
+    }
+    has_sample = false;
+    become_at(BEFORE_WRITES, true);
 }
 
 /* One whose sample is not known is left alone. */
