@@ -27,7 +27,7 @@
 #include "shm/copy.h"
 
 #define PIECES_MOST 1024 /* IOV_MAX */
-#define PIECES_FEW 32    /* of a slice of at most SHORT_BYTES, or where there is no memory */
+#define PIECES_FEW 33    /* of a slice of at most SHORT_BYTES, or where there is no memory: the sample and 32 blocks */
 #define SHORT_BYTES (UINT64_C(128) << 10)
 #define BYTES_MOST (UINT64_C(1) << 30)
 
