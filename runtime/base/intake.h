@@ -33,6 +33,12 @@ void intake_push(struct intake *q, struct intake_item *item);
 
 /** NULL: there is none. The place is free again. One thread at a time, which sees what the one before did. */
 struct intake_item *intake_pop(struct intake *q);
+/** How many items it holds at most. */
+static inline uint32_t intake_most(const struct intake *q)
+{
+    return q->most;
+}
+
 /** By whoever may pop: exact but for what is pushed meanwhile. */
 bool intake_is_empty(const struct intake *q);
 

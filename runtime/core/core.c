@@ -296,11 +296,12 @@ static void finish(struct core *core)
     reap_free(&core->reap);
 }
 
-void core_step(struct core *core, uint64_t now, const struct port_event *events, int num_events)
+void core_step(struct core *core, uint64_t now, uint64_t heard_ns, const struct port_event *events, int num_events)
 {
     core->now = now;
+    core->timers.heard_ns = heard_ns;
     core->works.looks = 0;
-    peers_watch(core, now);
+    peers_watch(core, heard_ns);
     post_flush(core->post);
     offers_hear(core);
     hand_on(core);
@@ -309,7 +310,7 @@ void core_step(struct core *core, uint64_t now, const struct port_event *events,
         hand_on(core);
     }
     struct timer *t;
-    while ((t = timer_due(&core->timers, now)) != NULL) {
+    while ((t = timer_due(&core->timers, heard_ns)) != NULL) {
         t->fire(core, t);
         hand_on(core);
     }

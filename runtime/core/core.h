@@ -65,8 +65,11 @@ void core_decline(struct core *core, uint64_t now, struct call *call, int error,
 
 /* ---- stepping ---------------------------------------------------------------------------------------------------- */
 
-/** Handles events, fires timers, moves legs. */
-void core_step(struct core *core, uint64_t now, const struct port_event *events, int num_events);
+/**
+ * Handles events, fires timers, moves legs. `heard_ns`, which is not after `now`: all that had come by then is among
+ * these events, or was among those of earlier steps. No timer fires that was due later: see timer.h.
+ */
+void core_step(struct core *core, uint64_t now, uint64_t heard_ns, const struct port_event *events, int num_events);
 
 /** When the next timer is due; UINT64_MAX: none. */
 uint64_t core_next_ns(const struct core *core);

@@ -114,7 +114,7 @@ static void say(struct core *core, const struct ending *e, const struct end *end
 static void on_pause(struct core *core, struct timer *t)
 {
     struct ending *e = (struct ending *)((char *)t - offsetof(struct ending, timer));
-    if (core->now >= e->until_ns) {
+    if (core->timers.heard_ns >= e->until_ns) {
         ending_give_up(core, e);
         return;
     }

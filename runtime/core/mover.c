@@ -53,8 +53,8 @@ static struct budget *budget_of(struct core *core, uint32_t peer)
 
 static void on_look(struct core *core, struct timer *t)
 {
-    uint64_t copies = budget_look(&core->movers->copies, core->c.settings, core->now);
-    uint64_t rma = budget_look(&core->movers->rma, core->c.settings, core->now);
+    uint64_t copies = budget_look(&core->movers->copies, core->c.settings, core->timers.heard_ns);
+    uint64_t rma = budget_look(&core->movers->rma, core->c.settings, core->timers.heard_ns);
     uint64_t next = copies < rma ? copies : rma;
     if (next != UINT64_MAX)
         timer_arm(&core->timers, t, next, on_look);

@@ -112,6 +112,13 @@ struct path {
     /** Fills up to `max` events; what they point to stays until the next call. Returns their number. */
     int (*progress)(void *self, struct port_event *events, int max);
 
+    /**
+     * `look` marks all that has come by now. `has_looked`: `progress` has handed out all of that since. A path that is
+     * given more without end reaches its mark all the same. NULL both: each `progress` hands out all that there is.
+     */
+    void (*look)(void *self);
+    bool (*has_looked)(const void *self);
+
     /** Something is under way that only `progress` finds out about: nobody rings the bell for it. */
     bool (*busy)(const void *self);
 

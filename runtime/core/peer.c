@@ -44,11 +44,11 @@ static uint64_t silence_ns(const struct core *core, const struct peer *p)
     return core->peers->watched_ns - p->heard_ns;
 }
 
-void peers_watch(struct core *core, uint64_t now)
+void peers_watch(struct core *core, uint64_t heard_ns)
 {
-    uint64_t gap = now - core->peers->stepped_ns;
+    uint64_t gap = heard_ns - core->peers->stepped_ns;
     core->peers->watched_ns += gap < beat_ns(core) ? gap : beat_ns(core);
-    core->peers->stepped_ns = now;
+    core->peers->stepped_ns = heard_ns;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

@@ -34,8 +34,8 @@ bool peer_is_ended(const struct core *core, uint32_t rank);
 void peer_leave(struct core *core, uint32_t rank);
 bool peer_has_left(const struct core *core, uint32_t rank);
 
-/** A step begins. */
-void peers_watch(struct core *core, uint64_t now);
+/** A step begins, with all that had come by then. */
+void peers_watch(struct core *core, uint64_t heard_ns);
 /** Takes a rank that was lost, or died, since: its transfers are to end, then peer_loss_handled is due. False: none. */
 bool peer_take_loss(struct core *core, uint32_t *rank);
 void peer_loss_handled(struct core *core, uint32_t rank);

@@ -22,7 +22,7 @@ struct peer {
 
 struct peers {
     struct queue losses;    /* news */
-    uint64_t stepped_ns;    /* the last step */
+    uint64_t stepped_ns;    /* what the last step had heard */
     uint64_t watched_ns;    /* time in which this rank looked for messages: of a pause of its own, one beat counts */
     struct peer *by_rank[]; /* NULL: no business with it yet */
 };

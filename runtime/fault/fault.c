@@ -388,6 +388,18 @@ static int fault_progress(void *self, struct port_event *events, int max)
     return faults_filter(f, clock_now_ns(), events, n);
 }
 
+static void fault_look(void *self)
+{
+    struct faults *f = self;
+    f->under.path.look(f->under.path.self);
+}
+
+static bool fault_has_looked(const void *self)
+{
+    const struct faults *f = self;
+    return f->under.path.has_looked(f->under.path.self);
+}
+
 static bool fault_busy(const void *self)
 {
     const struct faults *f = self;
@@ -406,6 +418,8 @@ static void port_fill(struct faults *f)
                                      .park = fault_park,
                                      .ended = fault_ended,
                                      .progress = fault_progress,
+                                     .look = fault_look,
+                                     .has_looked = fault_has_looked,
                                      .busy = fault_busy},
                             .self = f,
                             .send = fault_send,

@@ -19,6 +19,7 @@
 #include "wire/message.h"
 
 #define PATHS_MOST (BATON_PATHS - 1) /* BATON_PATH_NONE is none */
+#define EVENTS_OF_PATH 16            /* a path has room for so many in each turn, whatever the others have to tell */
 
 /* In the order in which they are made: what a path stands on comes before it. */
 enum { PATH_SHM, PATH_ATTACH, PATH_MPI, PATH_STAGED };
@@ -280,17 +281,45 @@ static int without_notes(const struct paths *p, struct port_event *events, int n
     return n;
 }
 
+/* Whether that path may have something to hand out, in whichever turn. */
+static bool is_used(const struct paths *p, unsigned i)
+{
+    return (i != PATH_MPI || !p->needs_no_mpi) && (i != PATH_STAGED || p->peers[BATON_PATH_STAGED] > 0);
+}
+
+/* Each path leaves room to those behind it: none can fill the room of every call. */
 static int all_progress(void *self, struct port_event *events, int max)
 {
     const struct paths *p = self;
     int n = without_notes(p, events, 0, lanes_take(p->lanes, events, max));
-    for (unsigned i = 0; i < PATH_STAGED; i++)
-        if (i != PATH_MPI || !p->needs_no_mpi)
-            n = without_notes(p, events, n, n + p->path[i].progress(p->path[i].self, events + n, max - n));
+    for (unsigned i = 0; i < PATH_STAGED; i++) {
+        const int kept = (int)EVENTS_OF_PATH * ((i < PATH_MPI && is_used(p, PATH_MPI)) + is_used(p, PATH_STAGED));
+        const int room = n + kept < max ? max - n - kept : 0;
+        if (is_used(p, i))
+            n = without_notes(p, events, n, n + p->path[i].progress(p->path[i].self, events + n, room));
+    }
     const struct path *staged = &p->path[PATH_STAGED];
     if (p->is_lent)
         return n; /* what it has to do keeps the port busy, which wakes the reactor */
     return n + staged->progress(staged->self, events + n, max - n);
+}
+
+static void all_look(void *self)
+{
+    const struct paths *p = self;
+    lanes_look(p->lanes);
+    for (unsigned i = 0; i < p->num_paths; i++)
+        if (is_used(p, i) && p->path[i].look != NULL)
+            p->path[i].look(p->path[i].self);
+}
+
+static bool all_have_looked(const void *self)
+{
+    const struct paths *p = self;
+    bool have = lanes_have_looked(p->lanes);
+    for (unsigned i = 0; i < p->num_paths && have; i++)
+        have = !is_used(p, i) || p->path[i].has_looked == NULL || p->path[i].has_looked(p->path[i].self);
+    return have;
 }
 
 static bool any_busy(const void *self)
@@ -364,6 +393,8 @@ static void port_fill(struct paths *p)
                                      .park = route_park,
                                      .ended = route_ended,
                                      .progress = all_progress,
+                                     .look = all_look,
+                                     .has_looked = all_have_looked,
                                      .busy = any_busy},
                             .self = p,
                             .send = port_send,

@@ -43,7 +43,29 @@ static bool drain(struct baton *b)
             core_submit(b->core, clock_now_ns(), call);
         n++;
     }
+    look_take(&b->loop.hearing.calls, (uint64_t)n, n < most);
     return n > 0;
+}
+
+static void begin_look(struct baton *b, uint64_t now)
+{
+    struct loop *l = &b->loop;
+    if (l->hearing.look_ns != 0)
+        return;
+    l->hearing.look_ns = now;
+    look_begin(&l->hearing.calls, intake_most(&b->submits));
+    b->port->path.look(b->port->path.self);
+}
+
+/* All that had come by then was taken. */
+static uint64_t heard_ns(struct baton *b)
+{
+    struct loop *l = &b->loop;
+    if (look_has_ended(&l->hearing.calls) && b->port->path.has_looked(b->port->path.self)) {
+        l->hearing.heard_ns = l->hearing.look_ns;
+        l->hearing.look_ns = 0;
+    }
+    return l->hearing.heard_ns;
 }
 
 /* Taken before a sleep, every BATON_STATS_MS, and for who reads (reactor_refresh). */
@@ -175,6 +197,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
 {
     struct loop *l = &b->loop;
     atomic_store_explicit(&l->turn_ns, began, memory_order_release);
+    begin_look(b, began);
     bool active = drain(b);
     if (active && !paths_can_lend(b->paths)) { /* MPI may take long: what the calls began goes on meanwhile */
         paths_wake(b->paths);
@@ -182,7 +205,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     }
     int n = b->port->path.progress(b->port->path.self, l->events, LOOP_EVENTS);
     uint64_t now = clock_now_ns();
-    core_step(b->core, now, l->events, n);
+    core_step(b->core, now, heard_ns(b), l->events, n);
     paths_wake(b->paths);
     end_given_up(b, now);
     const bool tells = hand_out(b, now);
@@ -351,7 +374,7 @@ static void *reactor_main(void *arg)
             begin_closing(b);
             active = true;
         }
-        int rc = closing_has_begun(&b->closing) ? closing_step(b, clock_now_ns()) : BATON_EAGAIN;
+        int rc = closing_has_begun(&b->closing) ? closing_step(b, l->hearing.heard_ns) : BATON_EAGAIN;
         if (rc != BATON_EAGAIN) {
             l->gave_up = rc != 0;
             break;
@@ -426,7 +449,7 @@ static int stop_in_caller(struct baton *b)
     int rc;
     reactor_turn(b, clock_now_ns());
     begin_closing(b);
-    while ((rc = closing_step(b, clock_now_ns())) == BATON_EAGAIN)
+    while ((rc = closing_step(b, b->loop.hearing.heard_ns)) == BATON_EAGAIN)
         if (!reactor_turn(b, clock_now_ns()))
             sched_yield();
     turns_ring_all(b);

@@ -14,6 +14,10 @@
  * costs next to nothing. Where ranks of other nodes ring too (mpi/doorbell.h), such sleeps last up to BATON_SLEEP_US,
  * and begin anew with each ring, to them or by them.
  *
+ * LOOKS. A turn takes a bounded number of calls and events, so it may leave some behind. Timers of the core must not
+ * act on what lies unread (core/timer.h). So a look begins with a mark in each queue. It ends, mostly in the same turn,
+ * when all of them have handed out what lay before it. Timers that were due by its beginning may fire then.
+ *
  * While the thread sleeps, other threads may make its turns (front/turns.h).
  */
 #ifndef BATON_FRONT_REACTOR_H
@@ -26,6 +30,7 @@
 #include <stdint.h>
 
 #include "base/latch.h"
+#include "base/look.h"
 #include "core/port.h"
 #include "front/meter.h"
 #include "front/turns.h"
@@ -34,6 +39,13 @@
 
 struct baton;
 struct outcome;
+
+/* A look at all that has come (see LOOKS). */
+struct hearing {
+    uint64_t look_ns;     /* when it began; 0: none is under way */
+    uint64_t heard_ns;    /* all that had come by then was handed to the core */
+    struct looking calls; /* those that are queued */
+};
 
 struct loop {
     /* the thread that opened the context */
@@ -44,14 +56,15 @@ struct loop {
     _Atomic bool stop, abandon; /* abandon: MPI is being finalised, nothing may be called any more */
     struct latch ended;         /* the thread is at its end */
     _Atomic uint64_t turn_ns;   /* when the turn under way began; 0: none */
-    _Atomic uint64_t judged_ns; /* when the last turn began that has ended: the core has judged what was due by then */
+    _Atomic uint64_t judged_ns; /* when the last turn that has ended began: turns are made for what was due by then */
     struct turns turns;
     /* whoever makes turns */
     struct port_event events[LOOP_EVENTS]; /* of a turn: not on the stack of a thread that is lent */
     struct outcome *held;                  /* taken from the core, and not handed out yet */
-    bool is_passed;                        /* `held` is one that the engine is told */
-    bool is_cut;                           /* the last turn left some of what had happened to the next one */
-    bool gave_up;                          /* it stopped before all was quiet */
+    struct hearing hearing;
+    bool is_passed; /* `held` is one that the engine is told */
+    bool is_cut;    /* the last turn left some of what had happened to the next one */
+    bool gave_up;   /* it stopped before all was quiet */
     count_t num_turns, num_sleeps, verdicts_lost;
     uint32_t rings;   /* to and from other nodes, which the last turn has seen */
     uint64_t rung_ns; /* when it saw the last one */
@@ -93,7 +106,7 @@ void reactor_refresh(struct baton *b);
 
 /** When the turn under way began; 0: none is. Any thread. */
 uint64_t reactor_turn_ns(const struct baton *b);
-/** What was due by then, the core has judged: the last turn that has ended began then; 0: none has. Any thread. */
+/** When the last turn that has ended began; 0: none has. Turns are made for what was due by then. Any thread. */
 uint64_t reactor_judged_ns(const struct baton *b);
 
 /**

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "wire/message.h"
 
+#define LOOKED_MOST 4096 /* messages: a look at the inbox takes no more, however many ranks send without end */
+
 /* The channel carries no messages any more. One-sided operations go on. */
 static void fail(struct control *c)
 {
@@ -70,8 +72,13 @@ static int take(struct control *c, struct inbox_message *m)
 static int hand_out(struct control *c, struct port_event *events, int max)
 {
     int n = 0;
+    uint64_t taken = 0;
+    bool is_empty = false;
     struct inbox_message m;
-    while (n < max && take(c, &m)) {
+    for (; n < max && !is_empty; taken += !is_empty) {
+        is_empty = !take(c, &m);
+        if (is_empty)
+            continue;
         if (m.bytes < 0 && m.rank == UINT32_MAX) { /* logged already */
             count_add(&c->bad, 1);
             continue;
@@ -83,7 +90,18 @@ static int hand_out(struct control *c, struct port_event *events, int max)
                                           .data = m.data + ENVELOPE_BYTES,
                                           .bytes = (uint32_t)m.bytes - ENVELOPE_BYTES};
     }
+    /* All receives were handed out: there may be more messages, unless none could be posted again since. */
+    if (c->inbox.handed == INBOX_RECEIVES && taken > 0)
+        is_empty = false;
+    look_take(&c->look, taken, is_empty);
     return n;
+}
+
+/* A rank has so many messages here that were not consumed, and one envelope alone. */
+void control_look(struct control *c)
+{
+    const uint64_t all = (uint64_t)c->world->size * (ENVELOPE_CREDITS + 1);
+    look_begin(&c->look, all < LOOKED_MOST ? all : LOOKED_MOST);
 }
 
 int control_progress(struct control *c, struct port_event *events, int max)
@@ -94,8 +112,9 @@ int control_progress(struct control *c, struct port_event *events, int max)
         fail(c);
         return 0;
     }
-    outbox_repeat(&c->outbox);
     int n = hand_out(c, events, max);
+    if (look_has_ended(&c->look)) /* what came may show that a rank can be reached again */
+        outbox_repeat(&c->outbox);
     outbox_confirm(&c->outbox);
     return n;
 }

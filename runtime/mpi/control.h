@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/count.h"
+#include "base/look.h"
 #include "core/port.h"
 #include "mpi/inbox.h"
 #include "mpi/outbox.h"
@@ -28,8 +29,9 @@ struct control {
     bool has_failed; /* the channel carries no messages any more */
     struct outbox outbox;
     struct inbox inbox;
-    count_t bad;       /* messages that were refused */
-    uint32_t expected; /* at close: the MPI messages that this rank has to receive in all */
+    struct looking look; /* at the inbox */
+    count_t bad;         /* messages that were refused */
+    uint32_t expected;   /* at close: the MPI messages that this rank has to receive in all */
 };
 
 /** Duplicates the communicator and posts the receives. Collective, agreed. *c zeroed before. */
@@ -49,6 +51,14 @@ void control_release(struct control *c);
 
 /** Advances sends, hands out up to `max` messages. Their number; none once the channel has failed, which is logged. */
 int control_progress(struct control *c, struct port_event *events, int max);
+
+/** See path.h. */
+void control_look(struct control *c);
+
+static inline bool control_has_looked(const struct control *c)
+{
+    return c->has_failed || look_has_ended(&c->look);
+}
 
 /** Whether something waits to be sent. */
 static inline bool control_busy(const struct control *c)

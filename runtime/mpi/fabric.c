@@ -366,6 +366,17 @@ int fabric_progress(struct fabric *f, struct port_event *events, int max)
     return n + (messages_first ? rma_progress(&f->rma, events, max) : control_progress(&f->control, events, max));
 }
 
+void fabric_look(struct fabric *f)
+{
+    control_look(&f->control);
+    rma_look(&f->rma);
+}
+
+bool fabric_has_looked(const struct fabric *f)
+{
+    return control_has_looked(&f->control) && look_has_ended(&f->rma.look);
+}
+
 bool fabric_failed(const struct fabric *f)
 {
     return f->control.has_failed || rma_has_failed(&f->rma);

@@ -190,6 +190,10 @@ struct fabric_counts fabric_counts(const struct fabric *f);
  */
 int fabric_progress(struct fabric *f, struct port_event *events, int max);
 
+/** See path.h. */
+void fabric_look(struct fabric *f);
+bool fabric_has_looked(const struct fabric *f);
+
 /** The table of core/path.h, for every rank: calls those above. */
 void fabric_path(struct fabric *f, struct path *out);
 

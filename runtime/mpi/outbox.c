@@ -377,11 +377,11 @@ void outbox_repeat(struct outbox *o)
         struct outbox_peer *next = p->next_failing;
         struct slot *slot = p->again;
         p->is_failing = false;
-        if (slot != NULL && p->failing_ns != 0 && now - p->failing_ns > limit) {
-            lose(o, p);
-        } else if (slot != NULL && p->under_way == 0 && now >= p->next_try_ns) {
+        if (slot != NULL && p->under_way == 0 && now >= p->next_try_ns) {
             p->again = slot->next;
             post(o, p, slot);
+        } else if (slot != NULL && p->failing_ns != 0 && now - p->failing_ns > limit) {
+            lose(o, p); /* tried again before, also if this process was stopped meanwhile */
         }
         if (p->again != NULL)
             list_as_failing(o, p);

@@ -37,6 +37,16 @@ static int progress(void *self, struct port_event *events, int max)
     return fabric_progress(self, events, max);
 }
 
+static void look(void *self)
+{
+    fabric_look(self);
+}
+
+static bool has_looked(const void *self)
+{
+    return fabric_has_looked(self);
+}
+
 static bool busy(const void *self)
 {
     return fabric_busy(self) > 0;
@@ -52,6 +62,8 @@ void fabric_path(struct fabric *f, struct path *out)
                          .park = park,
                          .ended = ended,
                          .progress = progress,
+                         .look = look,
+                         .has_looked = has_looked,
                          .busy = busy,
                          .kind = BATON_PATH_RMA,
                          .name = "rma"};

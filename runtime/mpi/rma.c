@@ -268,8 +268,9 @@ static struct port_event event_of(const struct rma_op *op)
 static int hand_out(struct rma *r, struct port_event *events, int max)
 {
     int n = 0;
+    uint64_t taken = 0;
     bool is_synced = false;
-    while (n < max && r->ops.done_head != NULL) {
+    for (; n < max && r->ops.done_head != NULL; taken++) {
         struct rma_op *op = rma_op_hand_out(&r->ops);
         if (op->ends_tag) {
             events[n++] = (struct port_event){.kind = PORT_QUIET, .peer = op->peer, .tag = op->tag};
@@ -284,7 +285,17 @@ static int hand_out(struct rma *r, struct port_event *events, int max)
         }
         events[n++] = event_of(op);
     }
+    look_take(&r->look, taken, r->ops.done_head == NULL);
     return n;
+}
+
+/* Those that are done, and those of which MPI may know it. */
+void rma_look(struct rma *r)
+{
+    uint64_t done = 0;
+    for (const struct rma_op *op = r->ops.done_head; op != NULL; op = op->next)
+        done++;
+    look_begin(&r->look, done + RMA_ACTIVE_MAX);
 }
 
 void rma_release(struct rma *r)

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/look.h"
 #include "core/port.h"
 #include "mpi/quirks.h"
 #include "mpi/rma_op.h"
@@ -40,6 +41,7 @@ struct rma {
     struct rma_requests requests;
     struct sieve_pool sieves;
     count_t settled, parked; /* operations whose completion MPI lost; parked requests by now */
+    struct looking look;
 };
 
 /** What is counted from the start on; of parked requests, how many there are. Any thread. */
@@ -65,6 +67,9 @@ bool rma_ended(struct rma *r, uint32_t peer);
 void rma_release(struct rma *r);
 /** Tests requests, then hands out up to `max` events. Returns their number. */
 int rma_progress(struct rma *r, struct port_event *events, int max);
+
+/** See path.h. Of parked operations, one is tested in each rma_progress, and no look waits for them. */
+void rma_look(struct rma *r);
 
 struct rma_counts rma_counts(const struct rma *r);
 

@@ -37,6 +37,7 @@ struct lanes {
     uint32_t num_senders, first; /* of my node; where the next look begins */
     uint32_t *sender;            /* by number among the ranks of my node: the rank */
     uint32_t *taken;             /* likewise: as the tail in my area says */
+    uint32_t *marked;            /* likewise: up to this count they had come when the look began */
     struct rings *rings;
     count_t bad;
     bool is_cut; /* the last look took as many messages as it may */
@@ -143,14 +144,18 @@ static int take_all(struct lanes *l, uint32_t sender, struct port_event *events,
     const struct lanes_rank *mine = &l->peer[l->self].at;
     /* acquire: the messages that it counts are there */
     const uint32_t head = atomic_load_explicit(word(mine, HEADS, sender), memory_order_acquire);
-    if (head == l->taken[sender] || l->sender[sender] == UINT32_MAX)
+    if (head == l->taken[sender] || l->sender[sender] == UINT32_MAX) {
+        l->marked[sender] = l->taken[sender]; /* whatever its head said before */
         return n;
+    }
     if (head - l->taken[sender] > LANES_PLACES) {
         refuse(l, sender, "its lane cannot hold so many", head - l->taken[sender]);
         l->taken[sender] = head;
     }
     while (n < max && l->taken[sender] != head)
         n += take(l, sender, l->message[n], &events[n]);
+    if (l->taken[sender] == head)
+        l->marked[sender] = head;
     atomic_store_explicit(word(mine, TAILS, sender), l->taken[sender], memory_order_seq_cst);
     if (atomic_load_explicit(word(mine, STUCK, sender), memory_order_seq_cst) != 0) {
         atomic_store_explicit(word(mine, STUCK, sender), 0, memory_order_seq_cst);
@@ -169,6 +174,23 @@ int lanes_take(struct lanes *l, struct port_event *events, int max)
     if (n == most && i > 0) /* the last one may have more, and has to wait for the others */
         l->first = (l->first + i) % l->num_senders;
     return n;
+}
+
+void lanes_look(struct lanes *l)
+{
+    for (uint32_t i = 0; i < l->num_senders; i++)
+        l->marked[i] = atomic_load_explicit(word(&l->peer[l->self].at, HEADS, i), memory_order_relaxed);
+}
+
+/* A lane that was found empty, or that says to have more than it can hold, has nothing that was marked. */
+bool lanes_have_looked(const struct lanes *l)
+{
+    for (uint32_t i = 0; i < l->num_senders; i++) {
+        const uint32_t left = l->marked[i] - l->taken[i];
+        if (left > 0 && left <= LANES_PLACES)
+            return false;
+    }
+    return true;
 }
 
 uint64_t lanes_bad(const struct lanes *l)
@@ -210,8 +232,9 @@ int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ran
             l->peer[i].at = ranks[i];
     l->sender = calloc(l->num_senders + 1, sizeof *l->sender);
     l->taken = calloc(l->num_senders + 1, sizeof *l->taken);
+    l->marked = calloc(l->num_senders + 1, sizeof *l->marked);
     l->message = calloc(TAKEN_MOST, sizeof *l->message);
-    if (l->sender == NULL || l->taken == NULL || l->message == NULL) {
+    if (l->sender == NULL || l->taken == NULL || l->marked == NULL || l->message == NULL) {
         lanes_destroy(l);
         return BATON_ENOMEM;
     }
@@ -226,6 +249,7 @@ void lanes_destroy(struct lanes *l)
         return;
     free(l->sender);
     free(l->taken);
+    free(l->marked);
     free(l->message);
     free(l);
 }

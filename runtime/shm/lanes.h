@@ -56,6 +56,11 @@ int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t byt
 /** Up to `max` messages that came, as PORT_MESSAGE events. Their number. Their data stays until the next call. */
 int lanes_take(struct lanes *l, struct port_event *events, int max);
 
+/** Marks all messages that have come by now. */
+void lanes_look(struct lanes *l);
+/** All that were marked last have been taken. */
+bool lanes_have_looked(const struct lanes *l);
+
 /** Messages that made no sense. Each was logged. */
 uint64_t lanes_bad(const struct lanes *l);
 

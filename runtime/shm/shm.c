@@ -10,6 +10,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "base/look.h"
 #include "observe/log.h"
 #include "observe/timeline.h"
 
@@ -45,6 +46,8 @@ struct shm {
     uint64_t inline_bytes, inlined; /* inlined: since the last progress */
     uint64_t queued, queued_most;   /* bytes that copy workers have or that wait for them, also of what was given up */
     struct answer *answers, *told;  /* told: handed out, freed at the next progress */
+    struct looking look_ends, look_answers; /* at ends of copies, and at answers */
+    bool answers_first;                     /* in the last progress */
 };
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -291,21 +294,55 @@ static bool shm_ended(void *self, uint32_t peer)
     return true;
 }
 
-static int shm_progress(void *self, struct port_event *events, int max)
+static int tell_ends(struct shm *s, struct port_event *events, int max)
 {
-    struct shm *s = self;
     int n = 0;
-    s->inlined = 0;
-    answers_free(&s->told);
     while (n < max && collect(s, &events[n]))
         n++;
+    look_take(&s->look_ends, (uint64_t)n, n < max);
+    return n;
+}
+
+static int tell_answers(struct shm *s, struct port_event *events, int max)
+{
+    int n = 0;
     while (n < max && s->answers != NULL) {
         struct answer *a = s->answers;
         DL_DELETE(s->answers, a);
         DL_APPEND(s->told, a);
         events[n++] = a->event;
     }
+    look_take(&s->look_answers, (uint64_t)n, s->answers == NULL);
     return n;
+}
+
+/* They take turns at being first, so that neither can fill the room of every call. */
+static int shm_progress(void *self, struct port_event *events, int max)
+{
+    struct shm *s = self;
+    s->inlined = 0;
+    answers_free(&s->told);
+    s->answers_first = !s->answers_first;
+    int n = s->answers_first ? tell_answers(s, events, max) : tell_ends(s, events, max);
+    events += n;
+    max -= n;
+    return n + (s->answers_first ? tell_ends(s, events, max) : tell_answers(s, events, max));
+}
+
+static void shm_look(void *self)
+{
+    struct shm *s = self;
+    const struct answer *a;
+    uint64_t answers;
+    DL_COUNT(s->answers, a, answers);
+    look_begin(&s->look_answers, answers);
+    look_begin(&s->look_ends, JOBS_MOST);
+}
+
+static bool shm_has_looked(const void *self)
+{
+    const struct shm *s = self;
+    return look_has_ended(&s->look_answers) && look_has_ended(&s->look_ends);
 }
 
 /* Workers ring the bell; nobody does for an answer. */
@@ -368,6 +405,8 @@ void shm_path(struct shm *s, struct path *out)
                          .park = shm_park,
                          .ended = shm_ended,
                          .progress = shm_progress,
+                         .look = shm_look,
+                         .has_looked = shm_has_looked,
                          .busy = shm_busy,
                          .reaches = shm_reaches,
                          .close = shm_close,
@@ -380,6 +419,8 @@ void shm_attach_path(struct shm *s, struct path *out)
     shm_path(s, out);
     out->reaches = attach_reaches;
     out->progress = attach_progress;
+    out->look = NULL;
+    out->has_looked = NULL;
     out->busy = attach_busy;
     out->close = NULL;
     out->kind = BATON_PATH_CMA;

@@ -64,6 +64,7 @@ static bool poll_driver(struct staged *s)
     uint64_t tags[TAGS_A_POLL];
     int errors[TAGS_A_POLL];
     int n = d != NULL && s->copying > 0 ? d->poll(d->self, tags, errors, TAGS_A_POLL) : 0;
+    look_take(&s->look_copies, n > 0 ? (uint64_t)n : 0, n <= 0);
     for (int i = 0; i < n; i++) {
         int error = error_of(s, errors[i]);
         if (chore_copied(s, tags[i], error) || exchange_copied(s, tags[i], error))
@@ -205,6 +206,7 @@ static int staged_progress(void *self, struct port_event *events, int max)
         events[n++] = a->event;
         free(a);
     }
+    look_take(&s->look_answers, (uint64_t)n, s->answers == NULL);
     return n;
 }
 
@@ -215,6 +217,23 @@ static int staged_progress(void *self, struct port_event *events, int max)
 static bool is_rung(const struct staged *s, const struct exchange *x)
 {
     return (x->state == X_AWAIT && x->is_given_up) || (x->state == X_TELL && s->is_full[x->peer]);
+}
+
+/* The driver's ends first: what follows from them joins the answers. */
+static void staged_look(void *self)
+{
+    struct staged *s = self;
+    const struct answer *a;
+    uint64_t answers;
+    DL_COUNT(s->answers, a, answers);
+    look_begin(&s->look_copies, s->copying);
+    look_begin(&s->look_answers, answers + s->copying);
+}
+
+static bool staged_has_looked(const void *self)
+{
+    const struct staged *s = self;
+    return look_has_ended(&s->look_copies) && look_has_ended(&s->look_answers);
 }
 
 static bool staged_busy(const void *self)
@@ -312,6 +331,8 @@ void staged_path(struct staged *s, struct path *out)
                          .park = staged_park,
                          .ended = staged_ended,
                          .progress = staged_progress,
+                         .look = staged_look,
+                         .has_looked = staged_has_looked,
                          .busy = staged_busy,
                          .reaches = staged_reaches,
                          .close = staged_close,

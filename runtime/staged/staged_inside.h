@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "base/clock.h"
+#include "base/look.h"
 #include "staged/note.h"
 #include "staged/staged.h"
 
@@ -141,6 +142,7 @@ struct staged {
     struct chore *chores;
     struct answer *answers; /* events to be handed out */
     uint32_t copying;       /* copies that the driver has */
+    struct looking look_answers, look_copies;
 };
 
 struct answer {

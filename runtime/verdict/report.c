@@ -142,7 +142,7 @@ static void reports_bound(struct core *core)
 static void on_pause(struct core *core, struct timer *t)
 {
     struct report *r = (struct report *)((char *)t - offsetof(struct report, timer));
-    if (core->now >= r->until_ns) {
+    if (core->timers.heard_ns >= r->until_ns) {
         report_fail(core, r, BATON_ETIMEDOUT, "the engine's first rank told no verdict");
         return;
     }

@@ -509,9 +509,28 @@ static void test_no_receive_can_be_posted(void **state)
     logger.level = LOG_ERROR;
 }
 
+/* A turn takes 8 messages here: a look at the inbox ends with the turn that finds none left. */
+static void test_a_look_takes_all_messages(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 20 };
+    struct end *e = &ends[1];
+    for (uint32_t i = 0; i < MESSAGES; i++)
+        assert_int_equal(say(0, i), 0);
+    turn(0);
+    control_look(&e->control);
+    for (unsigned left = MESSAGES; left > 0; left = MESSAGES - e->num_got) {
+        assert_false(control_has_looked(&e->control));
+        turn(1);
+    }
+    assert_true(control_has_looked(&e->control));
+    all_came_in_order(MESSAGES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_look_takes_all_messages, begin, end),
         cmocka_unit_test_setup_teardown(test_one_send_goes_wrong, begin, end),
         cmocka_unit_test_setup_teardown(test_a_send_is_lost_among_others, begin, end),
         cmocka_unit_test_setup_teardown(test_a_lone_send_fails, begin, end),

@@ -75,7 +75,7 @@ static void pass(struct world *w, uint64_t ns)
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         int n = with_rma_progress(rma_of[i], events, 64);
         assert_true(n >= 0);
-        core_step(w->ranks[i].core, w->now, events, n);
+        core_step(w->ranks[i].core, w->now, w->now, events, n);
     }
     world_run(w, w->now); /* hands out what came of it */
 }

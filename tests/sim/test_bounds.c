@@ -235,7 +235,7 @@ static void turn(struct lone *l, struct core_turns *t, struct call *call, const 
     if (call != NULL)
         core_submit(l->core, l->now, call);
     else
-        core_step(l->core, l->now, e, e != NULL);
+        core_step(l->core, l->now, l->now, e, e != NULL);
     double took = thread_cpu_ms() - before;
     t->steps++;
     t->sum += took;

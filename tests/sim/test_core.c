@@ -638,12 +638,12 @@ static void test_malformed_messages_are_counted(void **state)
     uint8_t junk[64];
     memset(junk, 0x5a, sizeof junk);
     struct port_event e = {.kind = PORT_MESSAGE, .peer = 0, .data = junk, .bytes = sizeof junk};
-    core_step(w.ranks[1].core, w.now, &e, 1);
+    core_step(w.ranks[1].core, w.now, w.now, &e, 1);
     struct wire_message m = {.type = WIRE_CANCEL, .from = 1, .to = 1001, .want_id = 1, .end.name.key = "k"};
     uint8_t data[WIRE_MESSAGE_MAX];
     e.data = data;
     e.bytes = wire_encode(&m, data); /* of another incarnation */
-    core_step(w.ranks[1].core, w.now, &e, 1);
+    core_step(w.ranks[1].core, w.now, w.now, &e, 1);
     core_stats(w.ranks[1].core, &stats);
     assert_int_equal(stats.messages_bad, 2);
     world_fini(&w);
@@ -659,12 +659,12 @@ static void test_unknown_types_are_skipped(void **state)
     uint8_t data[WIRE_MESSAGE_MAX];
     struct port_event e = {.kind = PORT_MESSAGE, .peer = 0, .data = data, .bytes = wire_encode(&m, data)};
     data[3] = WIRE_TYPE_LAST + 1;
-    core_step(w.ranks[1].core, w.now, &e, 1);
+    core_step(w.ranks[1].core, w.now, w.now, &e, 1);
     core_stats(w.ranks[1].core, &stats);
     assert_int_equal(stats.messages_bad, 1);
     assert_int_equal(stats.messages_unknown, 0);
     data[2] = WIRE_VERSION + 1;
-    core_step(w.ranks[1].core, w.now, &e, 1);
+    core_step(w.ranks[1].core, w.now, w.now, &e, 1);
     core_stats(w.ranks[1].core, &stats);
     assert_int_equal(stats.messages_bad, 1);
     assert_int_equal(stats.messages_unknown, 1);

@@ -230,7 +230,7 @@ static void give(struct world *w, uint32_t from, uint32_t to, struct wire_messag
     m->number = post_number(w->ranks[from].core->post, to);
     uint32_t bytes = wire_encode(m, data);
     struct port_event e = {.kind = PORT_MESSAGE, .peer = from, .data = data, .bytes = bytes};
-    core_step(w->ranks[to].core, w->now, &e, 1);
+    core_step(w->ranks[to].core, w->now, w->now, &e, 1);
 }
 
 /* The reason that a peer sends (here EAGAIN) does not decide whether the other producers are told. */

@@ -24,6 +24,7 @@ enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE, DUE_SUM,
 
 struct due {
     uint64_t at, order;
+    uint64_t came; /* to a rank that was stopped then; UINT64_MAX: it did not have to wait */
     enum due_kind kind;
     uint32_t from, to; /* the rank that is asked, and the rank that gets the event */
     uint64_t tag, offset;
@@ -51,6 +52,7 @@ static struct due *later(struct world *w, enum due_kind kind, uint64_t delay, ui
     assert_non_null(d);
     d->kind = kind;
     d->at = w->now + delay;
+    d->came = UINT64_MAX;
     d->order = ++w->order;
     d->from = from;
     d->to = to;
@@ -301,7 +303,7 @@ static void collect(struct world *w, struct world_rank *r)
 {
     struct outcome *outcome;
     while ((outcome = core_take(r->core)) != NULL) {
-        assert_true(r->num_events < 64);
+        assert_true(r->num_events < WORLD_EVENTS);
         r->event_at[r->num_events] = w->now;
         r->events[r->num_events++] = outcome->event;
         outcome_free(outcome);
@@ -320,11 +322,37 @@ static void hear_bells(struct world *w, const struct world_rank *by)
     }
 }
 
+/*
+ * What comes to a stopped rank waits for it. A one-sided operation also waits for the rank it is done on, as over TCP,
+ * but not where that is near.
+ */
+static bool waits(const struct world *w, const struct due *d)
+{
+    return w->ranks[d->to].stopped ||
+           (d->kind != DUE_MESSAGE && w->ranks[d->from].stopped && path_is_far(w->path[d->from]));
+}
+
+/* All that had come to that rank by then was handed to it. It never goes back. */
+static uint64_t heard_ns(const struct world *w, struct world_rank *r)
+{
+    const struct due *d;
+    uint64_t heard = w->now;
+    DL_FOREACH(w->queue, d)
+    {
+        const uint64_t came = d->came < d->at ? d->came : d->at;
+        if (d->to == r->rank && d->kind != DUE_BELL && came <= heard && !waits(w, d))
+            heard = came - 1;
+    }
+    if (heard > r->heard_ns)
+        r->heard_ns = heard;
+    return r->heard_ns;
+}
+
 static void step(struct world *w, struct world_rank *r, const struct port_event *e, int n)
 {
     if (r->stopped)
         return;
-    core_step(r->core, w->now, e, n);
+    core_step(r->core, w->now, heard_ns(w, r), e, n);
     collect(w, r);
     if (world_words)
         rings_ring(r->owed, RINGS_LATER);
@@ -337,22 +365,14 @@ static uint64_t next_ns(const struct world *w, const struct world_rank **who)
     *who = NULL;
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         uint64_t due = w->ranks[i].stopped ? UINT64_MAX : core_next_ns(w->ranks[i].core);
+        if (due <= w->now && due > heard_ns(w, &w->ranks[i]))
+            due = UINT64_MAX; /* what has come is handed over before */
         if (due < at) {
             at = due;
             *who = &w->ranks[i];
         }
     }
     return at;
-}
-
-/*
- * What comes to a stopped rank waits for it. A one-sided operation also waits for the rank it is done on, as over TCP,
- * but not where that is near.
- */
-static bool waits(const struct world *w, const struct due *d)
-{
-    return w->ranks[d->to].stopped ||
-           (d->kind != DUE_MESSAGE && w->ranks[d->from].stopped && path_is_far(w->path[d->from]));
 }
 
 static void release_held(struct world *w)
@@ -384,6 +404,8 @@ static void deliver(struct world *w)
         DL_DELETE(w->queue, d);
         w->now = d->at > w->now ? d->at : w->now;
         if (waits(w, d)) {
+            if (w->ranks[to].stopped)
+                d->came = d->at;
             DL_APPEND(w->held, d);
             if (n == 0)
                 return;
@@ -525,6 +547,7 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
 
 baton_mode_t world_mode = BATON_MODE_PULL;
 bool world_words;
+uint32_t world_leases;
 
 /* Every rank whose build knows how has words, which every such rank maps. */
 static void words_init(struct world *w)
@@ -578,7 +601,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
     struct plan_why why;
     memset(w, 0, sizeof *w);
     assert_int_equal(settings_read(&w->settings, NULL), 0);
-    w->settings.leases = 16;
+    w->settings.leases = world_leases > 0 ? world_leases : 16;
     w->now = MS;
     w->message_ns = MS / 10;
     w->move_ns = MS / 10;

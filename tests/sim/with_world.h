@@ -21,6 +21,7 @@
 
 #define MS UINT64_C(1000000)
 #define WORLD_TENSORS 4
+#define WORLD_EVENTS 256
 #define WORLD_WINDOW 6 /* tokens of a hybrid's window */
 
 struct world;
@@ -32,6 +33,7 @@ struct world_rank {
     struct port port;
     struct bell bell;
     uint64_t rings;            /* of the bell, that it heard */
+    uint64_t heard_ns;         /* all that had come by then was handed to its core */
     struct handoffs *handoffs; /* NULL: world_words is off */
     struct rings *owed;        /* likewise: to other ranks */
     baton_geometry_t geometry;
@@ -51,9 +53,9 @@ struct world_rank {
     uint64_t move_extra_ns; /* added to each move from it */
     uint32_t bad_cards;     /* the next so many of its cards come corrupted */
     uint32_t moves;         /* how many moves were done on its memory */
-    baton_event_t events[64];
+    baton_event_t events[WORLD_EVENTS];
     int num_events;
-    uint64_t event_at[64];
+    uint64_t event_at[WORLD_EVENTS];
 };
 
 struct world_message {
@@ -170,6 +172,8 @@ void world_poison(struct world *w, uint32_t rank);
 extern baton_mode_t world_mode;
 /** Whether the ranks of worlds made from now on take each other's offers by words (core/handoff.h): all are near. */
 extern bool world_words;
+/** Their BATON_LEASES; 0: 16. */
+extern uint32_t world_leases;
 
 #define WORLD(w, engines)                                                                                              \
     struct world w;                                                                                                    \

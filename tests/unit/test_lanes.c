@@ -237,6 +237,63 @@ static void test_a_look_that_is_cut(void **state)
 }
 
 /* All lanes of an area that are full of the longest messages fill it, and touch no byte around it. */
+static unsigned take_some(struct side s, int max)
+{
+    struct port_event e[LANES_PLACES];
+    return (unsigned)lanes_take(s.lanes, e, max);
+}
+
+/* A look ends when all that was there at its beginning was taken, though a rank goes on sending. */
+static void test_a_look_ends_though_messages_go_on(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct side a = open_as(g, 0), b = open_as(g, 3), to = open_as(g, 5);
+    lanes_look(to.lanes);
+    assert_true(lanes_have_looked(to.lanes));
+    for (uint32_t i = 0; i < LANES_PLACES; i++)
+        assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_NOW), 0);
+    assert_true(lanes_have_looked(to.lanes)); /* they came later */
+    for (uint32_t i = 0; i < 3; i++)
+        send_text(b, 5, "y");
+    lanes_look(to.lanes);
+    unsigned taken = 0;
+    while (!lanes_have_looked(to.lanes)) {
+        assert_true(taken < 2 * (LANES_PLACES + 3));
+        taken += take_some(to, 2);
+        for (uint32_t i = 0; i < 2; i++)
+            lanes_send(a.lanes, 5, "z", 1, RINGS_NOW);
+    }
+    assert_true(taken >= LANES_PLACES + 3);
+    assert_true(take_some(to, 1) == 1); /* of those that were sent meanwhile */
+    close_side(a);
+    close_side(b);
+    close_side(to);
+    munmap(g, ground_bytes());
+}
+
+/* A count that was changed by no message keeps no look open. */
+static void test_a_look_at_garbage_ends(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct side a = open_as(g, 0), b = open_as(g, 5);
+    uint32_t *words = (void *)g->rank[5].area; /* the first: how many rank 0 has put there */
+    for (uint32_t i = 0; i < 10; i++)
+        send_text(a, 5, "x");
+    lanes_look(b.lanes);
+    words[0] = 7;
+    for (unsigned n = 0; n < 2 * RANKS; n++)
+        take_some(b, LANES_PLACES);
+    assert_true(lanes_have_looked(b.lanes));
+    words[0] = 1000000;
+    lanes_look(b.lanes);
+    assert_true(lanes_have_looked(b.lanes));
+    close_side(a);
+    close_side(b);
+    munmap(g, ground_bytes());
+}
+
 static void test_nothing_lies_outside(void **state)
 {
     (void)state;
@@ -489,6 +546,8 @@ int main(void)
         cmocka_unit_test(test_the_longest_message),
         cmocka_unit_test(test_a_full_lane),
         cmocka_unit_test(test_a_look_that_is_cut),
+        cmocka_unit_test(test_a_look_ends_though_messages_go_on),
+        cmocka_unit_test(test_a_look_at_garbage_ends),
         cmocka_unit_test(test_nothing_lies_outside),
         cmocka_unit_test(test_the_layout_is_frozen),
         cmocka_unit_test(test_where_lanes_lead),

@@ -53,7 +53,10 @@ static struct {
     unsigned asked_for_ends, opened, greeted, metered, put, given_up, yields, joined, shut, begun, closes, hurried,
         finalized, silenced, late, heard, news, stalls_ended;
     uint64_t turn_of_stall, pause_ns;
-    uint64_t step_ns;
+    uint64_t step_ns, heard_ns;
+    uint64_t looks;        /* begun */
+    uint64_t turns_a_look; /* the paths hand out all that was marked in so many turns; 0: in each */
+    uint64_t turns_looked;
     bool was_open; /* others could make turns during the first one */
     uint64_t rung_ns;
     void *(*run)(void *);
@@ -136,10 +139,11 @@ void core_decline(struct core *core, uint64_t now, struct call *call, int error,
     they.declined++;
 }
 
-void core_step(struct core *core, uint64_t now, const struct port_event *events, int num)
+void core_step(struct core *core, uint64_t now, uint64_t heard_ns, const struct port_event *events, int num)
 {
     (void)core, (void)events;
     they.step_ns = now;
+    they.heard_ns = heard_ns;
     they.stepped++;
     they.stepped_events += (unsigned)num;
 }
@@ -506,7 +510,21 @@ static int path_progress(void *self, struct port_event *events, int max)
     return they.num_events;
 }
 
-static const struct port port = {.path = {.busy = path_busy, .progress = path_progress}};
+static void path_look(void *self)
+{
+    (void)self;
+    they.looks++;
+    they.turns_looked = 0;
+}
+
+static bool path_has_looked(const void *self)
+{
+    (void)self;
+    return ++they.turns_looked >= they.turns_a_look;
+}
+
+static const struct port port = {
+    .path = {.busy = path_busy, .progress = path_progress, .look = path_look, .has_looked = path_has_looked}};
 
 /* A rank of a world on one node, which lends its turns, at rest. */
 static int begin(void **state)
@@ -1078,10 +1096,69 @@ static void test_mpi_is_finalised_and_a_thread_stays(void **state)
     assert_true(they.hurried == 1 && they.late == 1 && they.finalized == 3 && they.joined == 0);
 }
 
+/* ---- looks ------------------------------------------------------------------------------------------------------- */
+
+/* Mostly a turn takes all that had come when it began. */
+static void test_a_turn_hears_all(void **state)
+{
+    (void)state;
+    they.took_ns = MS;
+    const uint64_t began = now_ns;
+    reactor_turn(&b, began);
+    assert_int_equal(they.heard_ns, began);
+    assert_int_equal(they.step_ns, began + MS);
+    reactor_turn(&b, now_ns);
+    assert_int_equal(they.heard_ns, began + MS);
+    assert_int_equal(they.looks, 2);
+}
+
+/* What had come by the beginning of a look is heard when the paths have handed it out; what came later, by the next. */
+static void test_a_look_of_several_turns(void **state)
+{
+    (void)state;
+    they.took_ns = MS;
+    they.turns_a_look = 3;
+    const uint64_t began = now_ns;
+    for (unsigned turn = 1; turn <= 6; turn++) {
+        reactor_turn(&b, now_ns);
+        assert_int_equal(they.heard_ns, turn < 3 ? 0 : turn < 6 ? began : began + 3 * MS);
+    }
+    assert_int_equal(they.looks, 2);
+}
+
+/* Calls that lie in the ring count too: all that did at its beginning, and none that came later. */
+static void test_a_look_takes_calls(void **state)
+{
+    (void)state;
+    static struct call calls[200];
+    const uint64_t began = now_ns;
+    unsigned made = 0;
+    for (unsigned i = 0; i < 200; i++)
+        calls[i] = (struct call){.kind = CALL_OFFER, .end = {.place = 7}};
+    for (; made < 100; made++)
+        push(&calls[made]);
+    they.took_ns = US;
+    reactor_turn(&b, now_ns);
+    assert_int_equal(they.heard_ns, 0);
+    for (; made < 120; made++)
+        push(&calls[made]);
+    reactor_turn(&b, now_ns); /* it takes 64: 56 are left for one more */
+    assert_true(they.heard_ns == began && intake_is_empty(&b.submits));
+    for (unsigned turn = 0; turn < 10; turn++) { /* 64 in each, for ever */
+        for (unsigned i = 0; i < 64; i++)
+            push(&calls[i]);
+        reactor_turn(&b, now_ns);
+    }
+    assert_true(they.heard_ns >= now_ns - 4 * US);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_reactor_that_all_ring, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_turn_hears_all, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_look_of_several_turns, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_look_takes_calls, begin, end),
         cmocka_unit_test_setup_teardown(test_what_keeps_it_awake, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_that_has_woken_its_engine, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_that_not_all_ring, begin, end),

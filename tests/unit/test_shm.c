@@ -611,9 +611,55 @@ static void test_no_memory_for_it(void **state)
     free(memory);
 }
 
+/* Each progress has room for one event, and gets another one: a look ends with those that came before it. */
+static void test_a_look_ends_though_more_comes(void **state)
+{
+    (void)state;
+    enum { ANSWERS = 5 };
+    struct pair p;
+    struct port_event e;
+    pair_init(&p, 4096);
+    for (uint64_t tag = 1; tag <= ANSWERS; tag++)
+        assert_int_equal(p.path.board(p.path.self, PEER, 0, tag), 0);
+    p.path.look(p.path.self);
+    for (uint64_t tag = 1; tag <= ANSWERS; tag++) {
+        assert_false(p.path.has_looked(p.path.self));
+        assert_int_equal(p.path.board(p.path.self, PEER, 0, ANSWERS + tag), 0);
+        while (p.path.progress(p.path.self, &e, 1) == 0)
+            continue;
+        assert_int_equal(e.tag, tag);
+    }
+    while (!p.path.has_looked(p.path.self)) /* no copy has ended */
+        assert_int_equal(p.path.progress(p.path.self, &e, 1), 1);
+    assert_true(e.tag < 2 * ANSWERS);
+    pair_fini(&p);
+}
+
+/* An end of a copy and answers take turns at being first. */
+static void test_answers_do_not_keep_ends_back(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct port_event e = {.tag = 0};
+    pair_init(&p, 4096);
+    struct plan_cursor at = {0};
+    const struct path_leg leg = {.peer = PEER, .tag = 1000, .transfer = &p.transfer, .cursor = &at};
+    assert_true(p.path.move(p.path.self, &leg, 64) > 0);
+    shm_wake(p.shm);
+    for (uint64_t tag = 1; e.tag != 1000; tag++) {
+        assert_int_equal(p.path.board(p.path.self, PEER, 0, tag), 0);
+        if (p.path.progress(p.path.self, &e, 1) == 0)
+            e.tag = 0;
+        assert_true(tag < 2000000);
+    }
+    pair_fini(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_look_ends_though_more_comes),
+        cmocka_unit_test(test_answers_do_not_keep_ends_back),
         cmocka_unit_test(test_it_leads_to_what_is_mapped),
         cmocka_unit_test(test_reads),
         cmocka_unit_test(test_generations),

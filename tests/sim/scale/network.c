@@ -225,7 +225,7 @@ static void set_timer(struct scale *s, struct scale_rank *r)
 void scale_step(struct scale *s, struct scale_rank *r, const struct port_event *e, int n)
 {
     struct bytes *former = bytes_of(&r->bytes);
-    core_step(r->core, s->now, e, n);
+    core_step(r->core, s->now, s->now, e, n);
     bytes_of(former);
     scale_collect(s, r);
     set_timer(s, r);

@@ -50,12 +50,12 @@ static const struct mover *mover_of(const struct op *op)
     return moves && ((const struct mover *)op)->state == MOVER_MOVING ? (const struct mover *)op : NULL;
 }
 
-/* Whether no bytes came of that peer for longer than the core's patience with it. */
+/* Whether no bytes came of that peer for longer than the core's patience with it, as far as it has heard. */
 static bool is_silent(const struct storm_rank *r, uint32_t peer)
 {
     const struct storm *s = r->storm;
-    return s->now - pair_of(r, peer)->sign_ns >=
-           patience_ns(&r->core->movers->lanes[peer]->share.patience, &s->settings);
+    return r->heard_ns >=
+           pair_of(r, peer)->sign_ns + patience_ns(&r->core->movers->lanes[peer]->share.patience, &s->settings);
 }
 
 static uint64_t free_of(const struct storm_rank *r, const struct shares *shares, baton_path_t path)

@@ -32,6 +32,7 @@ enum due_kind {
 struct storm_due {
     uint64_t at, touch, order; /* when it completes; when it touches memory (MOVE, READ, BOARD) */
     uint64_t issued;           /* MOVE */
+    uint64_t came;             /* to a rank that was stopped then; 0: it did not have to wait */
     enum due_kind kind;
     bool touched, parked, write;
     bool aside;        /* MOVE: its slot is free again, since it was open too long */
@@ -699,14 +700,6 @@ void storm_collect(struct storm *s, struct storm_rank *r)
     storm_check_losses(s, r);
 }
 
-static void step(struct storm *s, struct storm_rank *r, const struct port_event *e, int n)
-{
-    r->steps++;
-    core_step(r->core, s->now, e, n);
-    storm_check_idle(r);
-    storm_collect(s, r);
-}
-
 static bool is_stopped(const struct storm *s, uint32_t rank)
 {
     return s->ranks[rank].fate == STORM_STOPPED;
@@ -733,6 +726,43 @@ static bool is_never_told(const struct storm *s, const struct storm_due *d)
            !shares_node(s, d->from, d->to);
 }
 
+/* When the first came of what lies unread at that rank; UINT64_MAX: nothing does. */
+static uint64_t unread_ns(const struct storm *s, uint32_t rank)
+{
+    uint64_t first = UINT64_MAX;
+    for (uint32_t i = 0; i < s->num_due; i++) {
+        const struct storm_due *d = s->heap[i];
+        bool is_event = d->kind != DUE_PLAN && d->kind != DUE_BELL && d->kind != DUE_LANDING && d->kind != DUE_STRAY;
+        uint64_t came = d->came != 0 ? d->came : d->at;
+        if (d->to == rank && is_event && d->touched && came <= s->now && came < first && !waits(s, d) &&
+            !is_never_told(s, d))
+            first = came;
+    }
+    return first;
+}
+
+/* All that had come to that rank by then was handed to it. It never goes back. */
+static uint64_t heard_ns(struct storm *s, uint32_t rank)
+{
+    uint64_t first = unread_ns(s, rank), heard = first <= s->now ? first - 1 : s->now;
+    if (heard > s->ranks[rank].heard_ns)
+        s->ranks[rank].heard_ns = heard;
+    return s->ranks[rank].heard_ns;
+}
+
+bool storm_has_unread(const struct storm *s, uint32_t rank, uint64_t until)
+{
+    return unread_ns(s, rank) <= until;
+}
+
+static void step(struct storm *s, struct storm_rank *r, const struct port_event *e, int n)
+{
+    r->steps++;
+    core_step(r->core, s->now, heard_ns(s, r->rank), e, n);
+    storm_check_idle(r);
+    storm_collect(s, r);
+}
+
 /* A move completes: its slot is free, and its peer has shown that it answers. */
 static void come(struct storm *s, const struct storm_due *d)
 {
@@ -748,6 +778,8 @@ static void deliver(struct storm *s)
     s->now = at > s->now ? at : s->now;
     if (waits(s, d)) { /* ranks resume on this grid too, so all that waits keeps its order */
         uint64_t later = (s->now / STORM_GRID + 1) * STORM_GRID;
+        if (d->touched && d->came == 0 && is_stopped(s, d->to))
+            d->came = s->now;
         d->touch = d->touched ? d->touch : later;
         d->at = d->at > later ? d->at : later;
         push(s, d);
@@ -793,6 +825,8 @@ static struct storm_rank *next_timer(struct storm *s, uint64_t *at)
         if (s->ranks[i].fate != STORM_RUNS)
             continue;
         uint64_t t = core_next_ns(s->ranks[i].core);
+        if (t <= s->now && t > heard_ns(s, i))
+            t = UINT64_MAX;                 /* what has come is handed over before */
         if (core_is_busy(s->ranks[i].core)) /* the reactor polls */
             t = t < s->now + STORM_MS / 4 ? t : s->now + STORM_MS / 4;
         if (t < *at) {

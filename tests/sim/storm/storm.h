@@ -89,6 +89,7 @@ struct storm_rank {
     uint32_t has_stray; /* tags of failed operations that may still move bytes */
     uint64_t stray[STORM_STRAYS_MAX];
     uint64_t resumed_ns; /* when it went on after its last stop */
+    uint64_t heard_ns;   /* all that had come by then was handed to its core */
     uint64_t losses;     /* losses of other ranks that were checked so far */
     struct core *core;
     struct port port;
@@ -204,6 +205,8 @@ void storm_run(struct storm *s, uint64_t until);
 void storm_collect(struct storm *s, struct storm_rank *r); /* takes its events */
 void storm_drop_all(struct storm *s);
 
+/** Whether something lies unread at that rank that had come to it by then. */
+bool storm_has_unread(const struct storm *s, uint32_t rank, uint64_t until);
 bool storm_has_room(struct storm *s, uint32_t rank, uint32_t peer); /* for one more move */
 
 /* fair.c */
