@@ -91,8 +91,15 @@ void core_destroy(struct core *core)
 
 /* ---- what happened ----------------------------------------------------------------------------------------------- */
 
+static bool is_to_offer(const struct wire_message *m)
+{
+    return m->type == WIRE_WANT || m->type == WIRE_DONE || m->type == WIRE_CANCEL || m->type == WIRE_RELEASE;
+}
+
 static void dispatch(struct core *core, uint32_t peer, const struct wire_message *m)
 {
+    if (is_to_offer(m))
+        offer_hear(core, wire_name_of(m), peer); /* what that rank said by words before it sent this message */
     switch (m->type) {
     case WIRE_BEAT:
         peer_on_beat(core, peer, m);
@@ -144,8 +151,7 @@ static void on_message(struct core *core, const struct port_event *e)
     if (!post_open(core->post, e, &m))
         return;
     peer_heard(core, e->peer);
-    bool to_an_offer = m.type == WIRE_WANT || m.type == WIRE_DONE || m.type == WIRE_CANCEL || m.type == WIRE_RELEASE;
-    if (!to_an_offer || !readers_await(core, e))
+    if (!is_to_offer(&m) || !readers_await(core, e))
         dispatch(core, e->peer, &m);
 }
 

@@ -114,12 +114,12 @@ static bool hear_word(struct core *core, struct offer *o, uint32_t rank, const s
 {
     int error = 0;
     struct reader *r = reader_of(core, o->seats, rank);
-    if (r == NULL)
-        r = reader_take(core, o->seats, rank, &error);
     if (r == NULL) {
         readers_begin(core, core->c.directory->engine_of[rank]);
-        return error != BATON_EBUSY;
+        r = reader_take(core, o->seats, rank, &error);
     }
+    if (r == NULL)
+        return error != BATON_EBUSY;
     if (o->call->end.event.wait_ns == 0)
         o->call->end.event.wait_ns = core->now - o->call->submitted_ns;
     if (w->state == HANDOFF_READING)
@@ -286,6 +286,26 @@ void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int 
         given_up(core, o);
 }
 
+/* Ends the offer if every seat is complete. */
+static void check(struct core *core, struct offer *o)
+{
+    int32_t rank, error = seats_error(o->seats, &rank);
+    if (!seats_are_complete(o->seats))
+        return;
+    if (error != 0)
+        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail, "rank %d ended with: %s", rank,
+                 baton_strerror(error));
+    offer_end(core, o, status_of(error), error);
+}
+
+static void hear_and_check(struct core *core, struct offer *o)
+{
+    if (o == NULL || o->state != OFFER_LIVE)
+        return;
+    hear(core, o);
+    check(core, o);
+}
+
 /* ---- its time ---------------------------------------------------------------------------------------------------- */
 
 bool offer_is_whole(const struct offer *o)
@@ -308,12 +328,27 @@ static void say_awaited(const struct offer *o, char *text, size_t size)
     snprintf(text, size, "; layer %u%s was never ready", o->reach.layer_end, chunk);
 }
 
+/* While it is found out who reads, words about it may wait for that; not for long, whatever holds it up. */
+static bool awaits_readers(const struct core *core, const struct offer *o)
+{
+    const uint64_t due = atomic_load_explicit(&o->call->due_ns, memory_order_relaxed);
+    return survey_is_open(core) && core->timers.heard_ns < due + core->c.settings->quiet_ms * NS_PER_MS;
+}
+
+/* It hears its own words first: ranks may have said more than one step hears. */
 static void on_ttl(struct core *core, struct timer *t)
 {
     struct offer *o = (struct offer *)((char *)t - offsetof(struct offer, timer));
     char awaited[68] = "";
+    hear_and_check(core, o);
+    if (o->state != OFFER_LIVE)
+        return;
+    if (awaits_readers(core, o)) {
+        timer_arm(&core->timers, t, core->now + core->works.pause_ns, on_ttl);
+        return;
+    }
     uint64_t until = seats_wanted_until(o->seats);
-    if (until > core->now) { /* a want for it is alive: the lease goes on as long as that may */
+    if (until > core->timers.heard_ns) { /* a want for it is alive: the lease goes on as long as that may */
         count_add(&core->stats.leases_extended, 1);
         offer_until(core, o, until);
         return;
@@ -331,18 +366,6 @@ void offer_until(struct core *core, struct offer *o, uint64_t due_ns)
 }
 
 /* ---- its readers ------------------------------------------------------------------------------------------------- */
-
-/* Ends the offer if every seat is complete. */
-static void check(struct core *core, struct offer *o)
-{
-    int32_t rank, error = seats_error(o->seats, &rank);
-    if (!seats_are_complete(o->seats))
-        return;
-    if (error != 0)
-        snprintf(o->call->end.event.detail, sizeof o->call->end.event.detail, "rank %d ended with: %s", rank,
-                 baton_strerror(error));
-    offer_end(core, o, status_of(error), error);
-}
 
 void offer_drop_push(struct core *core, struct offer *o, struct reader *r)
 {
@@ -437,12 +460,15 @@ void offers_lose(struct core *core, uint32_t rank)
     }
 }
 
-static void hear_and_check(struct core *core, struct offer *o)
+void offer_hear(struct core *core, const struct wire_name *name, uint32_t rank)
 {
-    if (o == NULL || o->state != OFFER_LIVE)
+    const struct port_handoff *hand = core_handoff(core);
+    struct offer *o = offer_find(core, name->key, name->attempt);
+    if (o == NULL || o->state != OFFER_LIVE || !o->is_entered)
         return;
-    hear(core, o);
-    check(core, o);
+    const struct handoff_word w = hand->word(hand->self, o->lease.slot, o->lease.generation, rank);
+    if (w.state != HANDOFF_NONE && hear_word(core, o, rank, &w))
+        check(core, o);
 }
 
 static void on_more_told(struct core *core, struct timer *t)

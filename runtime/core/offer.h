@@ -43,6 +43,8 @@ void offers_on_mover(struct core *core, struct push *push, const struct mover_wo
 void offers_on_contact(struct core *core, struct contact *c);
 /** Words of ranks of this node are heard (core/handoff.h). */
 void offers_hear(struct core *core);
+/** The same of one rank's word about one offer. */
+void offer_hear(struct core *core, const struct wire_name *name, uint32_t rank);
 /** The same of those that could not be heard before, since it was not known who reads. */
 void offers_hear_late(struct core *core);
 /** A rank was lost: what it takes from here ends. */

@@ -27,6 +27,7 @@ struct readers {
 };
 
 struct survey {
+    uint32_t num_open;         /* readers that are not all known yet */
     struct kept *words;        /* news: their readers are known by now */
     struct readers *readers[]; /* by engine; found out on demand */
 };
@@ -161,6 +162,7 @@ static enum work_state readers_piece(struct core *core, struct work *work)
         return WORK_MORE;
     DL_CONCAT(core->survey->words, r->words);
     r->words = NULL;
+    core->survey->num_open--;
     return WORK_DONE;
 }
 
@@ -194,8 +196,14 @@ static struct readers *readers_create(struct core *core, uint32_t engine)
         return NULL;
     }
     core->survey->readers[engine] = r;
+    core->survey->num_open++;
     work_begin(core, &core->works, &r->work, readers_piece);
     return r;
+}
+
+bool survey_is_open(const struct core *core)
+{
+    return core->survey->num_open > 0;
 }
 
 const struct readers *readers_of(const struct core *core, uint32_t engine)

@@ -29,6 +29,8 @@ int survey_served(struct core *core, const struct directory_engine *consumer, ui
 
 /** Finds out about that engine, if that was not begun yet. */
 void readers_begin(struct core *core, uint32_t engine);
+/** The readers of some engine are being found out: words of its ranks may wait. */
+bool survey_is_open(const struct core *core);
 /** The readers of that engine; NULL: not all are known yet. */
 const struct readers *readers_of(const struct core *core, uint32_t engine);
 /** Whether its rank of that index reads from me. */

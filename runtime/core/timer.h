@@ -19,6 +19,9 @@
  *   parked operations, one a turn (mpi/rma.c)   the same, but no look waits: they have been open for BATON_PARK_MS, and
  *                                               a silent rank must not hold up the timers of others
  *   slots that were lent (staged/slots.c)       taken back by the clock: its reader finds the generation raised
+ *   words of readers (offer.c, HEARD_A_STEP)    an offer's time, and a loss. Each offer reads its own words first
+ *   who reads (survey.c, LOOKS_A_STEP)          words wait until it is known. Meanwhile an offer's time goes on, for
+ *                                               BATON_QUIET_MS at most
  *   links, bytes, hashes, zeros, messages that  deadlines. Nothing that came waits here: it is this rank's own work
  *   wait for credits (link.c, mover.c, post.c)  that is not done in time
  *

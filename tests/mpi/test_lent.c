@@ -838,6 +838,72 @@ static void a_stopped_producer_serves(void)
     down();
 }
 
+/* An offer of BLOCKS blocks, whose reading takes some time. */
+static void offer_all(const char *key, uint32_t ttl_ms)
+{
+    static uint32_t blocks[BLOCKS];
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        blocks[i] = i;
+    baton_offer_params_t o = {.size = sizeof o,
+                              .key = key,
+                              .num_tables = 1,
+                              .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
+                              .num_tokens = BLOCKS * BLOCK_TOKENS,
+                              .ttl_ms = ttl_ms};
+    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+}
+
+static void want_all(const char *key)
+{
+    static uint32_t blocks[BLOCKS];
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        blocks[i] = i;
+    baton_want_params_t w = {.size = sizeof w,
+                             .key = key,
+                             .engine = f.theirs,
+                             .num_tables = 1,
+                             .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
+                             .num_tokens = BLOCKS * BLOCK_TOKENS,
+                             .timeout_ms = 30000};
+    CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+}
+
+/*
+ * Their time is over while their producer is stopped, when a rank has begun to read more of them than a step hears of:
+ * none ends before its reader.
+ */
+static void offers_go_on_under_all_that_read_them(void)
+{
+    enum { OFFERS = 130, TTL_MS = 600 };
+    char key[16];
+    if (!is_one_node() || harness.size < 2)
+        return SKIP("two ranks on one node");
+    setenv("BATON_HANDOFF", "2", 1);        /* words, though faults are injected */
+    up_with("BATON_FAULT", "stall@move+3"); /* reading takes longer than that time */
+    unsetenv("BATON_HANDOFF");
+    meet();
+    for (uint32_t i = 0; f.producer && i < OFFERS; i++) {
+        snprintf(key, sizeof key, "all%u", i);
+        offer_all(key, TTL_MS);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double since = now_ms(); /* no offer began later */
+    usleep(100000);                /* all are at rest: a process that stops inside MPI may hold up others there */
+    if (f.consumer) {
+        CHECK_EQ(kill(f.peer, SIGSTOP), 0);
+        for (uint32_t i = 0; i < OFFERS; i++) {
+            snprintf(key, sizeof key, "all%u", i);
+            want_all(key);
+        }
+        while (now_ms() < since + TTL_MS + 50)
+            usleep(1000);
+        CHECK_EQ(kill(f.peer, SIGCONT), 0);
+    }
+    if (f.producer || f.consumer)
+        CHECK(take(OFFERS, 40000) > 0);
+    down();
+}
+
 /* Wants wait at the producer, by messages, and each offer finds one. */
 static void wants_that_wait_for_their_offers(void)
 {
@@ -955,6 +1021,7 @@ int main(int argc, char **argv)
     RUN(the_producer_is_rung_soon);
     RUN(a_producer_that_polls_hears_soon);
     RUN(a_stopped_producer_serves);
+    RUN(offers_go_on_under_all_that_read_them);
     RUN(an_offer_that_comes_late);
     RUN(messages_that_a_turn_leaves_are_not_slept_over);
     RUN(a_bad_message_of_a_lane_is_counted);

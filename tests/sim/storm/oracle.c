@@ -342,6 +342,56 @@ static uint64_t due_of(const struct storm *s, const struct storm_call *c)
     return due;
 }
 
+/* Nobody expires by what it has not heard: all that came before its time was over has been handed over. */
+static void check_heard(struct storm *s, const struct storm_call *c)
+{
+    if (storm_has_unread(s, c->rank, c->last_word_ns + c->time_ns))
+        storm_fail(s, "call %u of rank %u expired, and what had come to that rank before lay unread", c->number,
+                   c->rank);
+}
+
+/* Whether that leg took a lease of that rank, which has ended by its time though the want may go on for long. */
+static bool is_cut_off(const struct storm *s, const struct storm_rank *reader, struct leg *leg, uint32_t rank)
+{
+    const struct port_handoff *hand = reader->port.handoff;
+    const uint64_t due = atomic_load_explicit(&leg->ask->call->due_ns, memory_order_relaxed);
+    int why = 0;
+    return leg->has_taken && leg_rank(leg) == rank && leg->state == LEG_MOVING && due > s->now + 2 * STORM_MS &&
+           leg->generation != s->ranks[rank].board[leg->slot] &&
+           hand->why(hand->self, rank, leg->slot, leg->generation, &why) && why == BATON_ETIMEDOUT;
+}
+
+/* Whether that rank wanted the same before: a message about that may have ended its part of this offer. */
+static bool wanted_before(const struct storm *s, const struct storm_call *o, uint32_t rank, baton_id_t id)
+{
+    for (uint32_t i = 0; i + 1 < id; i++) {
+        const struct storm_call *c = &s->calls[i];
+        if (c->is_want && c->rank == rank && c->key == o->key && c->attempt == o->attempt && c->engine == o->engine)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Nor does an offer expire under a rank of its node that reads it: its word stands there, heard or not. Who reads may
+ * take long to find out, but for BATON_QUIET_MS the offer waits for that.
+ */
+static void check_readers(struct storm *s, const struct storm_call *o)
+{
+    const uint64_t waited = o->last_word_ns + o->time_ns + s->settings.quiet_ms * STORM_MS;
+    if (survey_is_open(s->ranks[o->rank].core) && s->now >= waited)
+        return;
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
+        const struct storm_rank *reader = &s->ranks[i];
+        if (reader->port.handoff == NULL || reader->fate == STORM_CRASHED)
+            continue;
+        for (struct want *want = reader->core->wants->by_id; want != NULL; want = want->by_id.next)
+            for (uint32_t k = 0; want->legs != NULL && k < want->ask.num_legs; k++)
+                if (is_cut_off(s, reader, leg_at(want->legs, k), o->rank) && !wanted_before(s, o, i, want->ask.want))
+                    storm_fail(s, "offer %u of rank %u expired under rank %u, which reads it", o->number, o->rank, i);
+    }
+}
+
 /* Every call is answered in time by a rank that was never stopped; messages to that rank may have had to wait. */
 static void check_time(struct storm *s, const struct storm_call *c)
 {
@@ -350,6 +400,8 @@ static void check_time(struct storm *s, const struct storm_call *c)
         waited |= s->ranks[i].was_stopped;
     uint64_t due = due_of(s, c) + s->settings.quiet_ms * STORM_MS;
     due += s->deafened ? UNHEARD_MS(s) * STORM_MS : 0;
+    if (!c->is_want) /* it may wait so long until it is known who reads, which is looked at so often */
+        due += (s->seed % 4 == 0 ? s->settings.quiet_ms * STORM_MS : 0) + s->ranks[c->rank].core->works.pause_ns;
     if (s->ranks[c->rank].was_stopped || (!c->is_want && waited))
         return;
     if (s->now > due)
@@ -492,8 +544,12 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
         check_offer_done(s, c);
     if (c->is_want && c->error == BATON_EGONE)
         check_gone(s, c);
-    if (!c->is_want && c->status == BATON_STATUS_EXPIRED)
+    if (c->status == BATON_STATUS_EXPIRED)
+        check_heard(s, c);
+    if (!c->is_want && c->status == BATON_STATUS_EXPIRED) {
         check_not_pinned(s, c);
+        check_readers(s, c);
+    }
     if (!c->is_want && c->error == BATON_EGONE)
         check_spared(s, c, e->peer);
     if (storm_chance(s, s->tangled ? 800 : 150))

@@ -491,6 +491,15 @@ static bool has_words(const struct storm *s, uint32_t rank)
     return s->seed % 2 == 1 && s->directory->rows[rank].version == WIRE_VERSION;
 }
 
+/* In every other run with words, so many ranks speak that a word is heard only after milliseconds, in few of them. */
+static const struct storm *speaks_much;
+static bool (*told)(void *self, uint32_t *slot);
+
+static bool told_late(void *self, uint32_t *slot)
+{
+    return speaks_much->now / STORM_MS % 8 == 0 && told(self, slot);
+}
+
 void storm_words(struct storm *s)
 {
     struct handoffs_rank all[STORM_RANKS_MAX];
@@ -515,6 +524,13 @@ void storm_words(struct storm *s)
             handoffs_create(i, all, s->num_ranks, s->ranks[i].owed, &s->ranks[i].handoffs) != 0)
             storm_fail(s, "no memory for the words of rank %u", i);
         s->ranks[i].port.handoff = handoffs_port(s->ranks[i].handoffs);
+        if (s->ranks[i].port.handoff != NULL && s->seed % 4 == 1) {
+            s->ranks[i].late_words = *s->ranks[i].port.handoff;
+            s->ranks[i].port.handoff = &s->ranks[i].late_words;
+            told = s->ranks[i].late_words.told;
+            s->ranks[i].late_words.told = told_late;
+            speaks_much = s;
+        }
     }
 }
 

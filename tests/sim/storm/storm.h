@@ -100,7 +100,8 @@ struct storm_rank {
     uint64_t *board;
     uint8_t *words; /* by which ranks of its node take its offers */
     struct handoffs *handoffs;
-    struct rings *owed; /* to other ranks */
+    struct port_handoff late_words; /* see port.c */
+    struct rings *owed;             /* to other ranks */
     struct bell bell;
     uint32_t rings;     /* of the bell, that were heard */
     bool wakes;         /* it will be stepped, since it was rung or told of a lease */
