@@ -14,6 +14,7 @@
 #include "core/link.h"
 #include "core/peer.h"
 #include "core/post.h"
+#include "core/speaker.h"
 #include "core/contact.h"
 #include "core/state.h"
 #include "core/tail.h"
@@ -75,6 +76,7 @@ void core_destroy(struct core *core)
     ends_destroy(core);
     leave_destroy(core);
     peers_destroy(core);
+    speakers_destroy(core);
     post_destroy(core->post);
     while (core_has_outcome(core)) {
         outcome_free(core_take(core));
@@ -309,6 +311,7 @@ void core_step(struct core *core, uint64_t now, uint64_t heard_ns, const struct 
     core->works.looks = 0;
     peers_watch(core, heard_ns);
     post_flush(core->post);
+    speakers_flush(core);
     offers_hear(core);
     hand_on(core);
     for (int i = 0; i < num_events; i++) {

@@ -19,13 +19,18 @@
 
 #include "core/peer.h"
 #include "core/post.h"
+#include "core/speaker.h"
 #include "core/state.h"
 
 #define ANSWERS_MOST 64
 
+struct ending;
+
 /* What one producer rank is owed. */
 struct end {
-    uint32_t peer;
+    struct end *prev, *next;
+    struct ending *ending;
+    struct speaker speaker; /* its peer is the rank */
     enum wire_type type;
     int32_t error;
     uint64_t generation, ticket_incarnation, ticket_serial;
@@ -36,10 +41,9 @@ struct ending {
     uint64_t want;
     UT_hash_handle hh;
     struct wire_name name;
-    uint64_t deadline_ns, until_ns, pause_ns; /* the want's deadline; when the rest is given up */
-    struct timer timer;
+    uint64_t deadline_ns; /* the want's */
+    struct timer timer;   /* the rest is given up */
     struct end *ends;
-    uint32_t num;
 };
 
 struct answers {
@@ -63,42 +67,61 @@ static struct ending *ending_of(const struct core *core, uint64_t want)
     return e;
 }
 
-static void end_remove(struct core *core, struct ending *e, uint32_t i)
+static void end_remove(struct core *core, struct end *end)
 {
-    peer_end(core, e->ends[i].peer);
-    e->ends[i] = e->ends[--e->num];
+    peer_end(core, end->speaker.peer);
+    speaker_stop(core, &end->speaker);
+    DL_DELETE(end->ending->ends, end);
+    free(end);
 }
 
 static void ending_free(struct core *core, struct ending *e)
 {
-    while (e->num > 0)
-        end_remove(core, e, e->num - 1);
+    while (e->ends != NULL)
+        end_remove(core, e->ends);
     timer_stop(&core->timers, &e->timer);
     HASH_DEL(core->ends->endings, e);
     core->ends->num_endings--;
-    free(e->ends);
     free(e);
 }
 
 static void ending_give_up(struct core *core, struct ending *e)
 {
-    count_add(&core->stats.ends_unanswered, e->num);
+    const struct end *end;
+    uint32_t num;
+    DL_COUNT(e->ends, end, num);
+    count_add(&core->stats.ends_unanswered, num);
     log_line(core->c.log, LOG_INFO, "the end of want %s was not answered by rank %u and %u others", e->name.key,
-             e->ends[0].peer, e->num - 1);
+             e->ends->speaker.peer, num - 1);
     ending_free(core, e);
+}
+
+static void on_until(struct core *core, struct timer *t)
+{
+    ending_give_up(core, (struct ending *)((char *)t - offsetof(struct ending, timer)));
+}
+
+static struct end *end_of(const struct ending *e, uint32_t peer)
+{
+    struct end *end = e->ends;
+    while (end != NULL && end->speaker.peer != peer)
+        end = end->next;
+    return end;
 }
 
 static void remove_of(struct core *core, struct ending *e, uint32_t peer)
 {
-    for (uint32_t i = e->num; i > 0; i--)
-        if (e->ends[i - 1].peer == peer)
-            end_remove(core, e, i - 1);
-    if (e->num == 0)
+    struct end *end = end_of(e, peer);
+    if (end != NULL)
+        end_remove(core, end);
+    if (e->ends == NULL)
         ending_free(core, e);
 }
 
-static void say(struct core *core, const struct ending *e, const struct end *end)
+static void say(struct core *core, struct speaker *speaker)
 {
+    const struct end *end = (struct end *)((char *)speaker - offsetof(struct end, speaker));
+    const struct ending *e = end->ending;
     uint64_t left = e->deadline_ns > core->now ? (e->deadline_ns - core->now) / NS_PER_MS : 0;
     struct wire_message m = {.type = end->type,
                              .want_id = e->want,
@@ -108,22 +131,7 @@ static void say(struct core *core, const struct ending *e, const struct end *end
                                      .time_left_ms = (uint32_t)left + 1,
                                      .ticket_incarnation = end->ticket_incarnation,
                                      .ticket_serial = end->ticket_serial}};
-    post_send(core->post, end->peer, &m);
-}
-
-static void on_pause(struct core *core, struct timer *t)
-{
-    struct ending *e = (struct ending *)((char *)t - offsetof(struct ending, timer));
-    if (core->timers.heard_ns >= e->until_ns) {
-        ending_give_up(core, e);
-        return;
-    }
-    e->pause_ns = post_pause_ns(core->post, e->pause_ns);
-    uint64_t due = core->now + e->pause_ns;
-    timer_arm(&core->timers, t, due < e->until_ns ? due : e->until_ns, on_pause);
-    for (uint32_t i = 0; i < e->num; i++)
-        if (!post_waits(core->post, e->ends[i].peer)) /* else the former one has not left yet */
-            say(core, e, &e->ends[i]);
+    post_send(core->post, speaker->peer, &m);
 }
 
 static struct ending *ending_create(struct core *core, const struct wire_message *m)
@@ -145,42 +153,47 @@ static struct ending *ending_create(struct core *core, const struct wire_message
     return e;
 }
 
-/* In the place of what the rank was owed before. */
-static bool end_owe(struct core *core, struct ending *e, uint32_t peer, const struct wire_message *m)
+/* What that rank is owed; NULL: no memory. */
+static struct end *end_make(struct core *core, struct ending *e, uint32_t peer)
 {
-    uint32_t i = 0;
-    while (i < e->num && e->ends[i].peer != peer)
-        i++;
-    if (i == e->num) {
-        struct end *more = peer_know(core, peer) == 0 ? realloc(e->ends, (e->num + 1) * sizeof *more) : NULL;
-        if (more == NULL)
-            return false;
-        e->ends = more;
-        e->num++;
-        peer_hold(core, peer);
-    }
-    e->ends[i] =
-        (struct end){peer, m->type, m->end.error, m->end.generation, m->end.ticket_incarnation, m->end.ticket_serial};
-    return true;
+    struct end *end = end_of(e, peer);
+    if (end != NULL)
+        return end;
+    end = peer_know(core, peer) == 0 ? calloc(1, sizeof *end) : NULL;
+    if (end == NULL)
+        return NULL;
+    end->ending = e;
+    end->speaker.peer = peer;
+    DL_APPEND(e->ends, end);
+    peer_hold(core, peer);
+    return end;
 }
 
 void ends_tell(struct core *core, uint32_t peer, struct wire_message *m)
 {
-    post_send(core->post, peer, m);
-    if (m->version < WIRE_ENDS || peer_is_dead(core, peer))
-        return;
+    const struct directory *d = core->c.directory;
     struct ending *e = ending_of(core, m->want_id);
+    if (directory_version(d, core->c.self, peer) < WIRE_ENDS || peer_is_dead(core, peer)) {
+        post_send(core->post, peer, m);
+        return;
+    }
     if (e == NULL)
         e = ending_create(core, m);
-    if (e == NULL || !end_owe(core, e, peer, m)) {
-        count_add(&core->stats.ends_unanswered, 1); /* it was told once */
-        if (e != NULL && e->num == 0)
+    struct end *end = e != NULL ? end_make(core, e, peer) : NULL;
+    if (end == NULL) {
+        post_send(core->post, peer, m); /* it is told once */
+        count_add(&core->stats.ends_unanswered, 1);
+        if (e != NULL && e->ends == NULL)
             ending_free(core, e);
         return;
     }
-    e->until_ns = core->now + core->c.settings->ttl_ms * NS_PER_MS;
-    e->pause_ns = post_pause_ns(core->post, 0);
-    timer_arm(&core->timers, &e->timer, core->now + e->pause_ns, on_pause);
+    end->type = m->type; /* in the place of what it was owed before */
+    end->error = m->end.error;
+    end->generation = m->end.generation;
+    end->ticket_incarnation = m->end.ticket_incarnation;
+    end->ticket_serial = m->end.ticket_serial;
+    timer_arm(&core->timers, &e->timer, core->now + core->c.settings->ttl_ms * NS_PER_MS, on_until);
+    speaker_begin(core, &end->speaker, peer, say);
 }
 
 void ends_take_back(struct core *core, uint32_t peer, uint64_t want)

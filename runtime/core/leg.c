@@ -18,7 +18,7 @@ const char *leg_state_name(enum leg_state state)
     return names[state];
 }
 
-#define DOUBTS_MOST 2 /* pauses: the first is BATON_RESEND_MS, the second twice that */
+#define DOUBTS_MOST 2 /* WANTs, each with its pause: BATON_RESEND_MS, then twice that */
 
 static bool is_push(const struct leg *leg)
 {
@@ -51,18 +51,12 @@ static void await(struct core *core, struct leg *leg, enum leg_state state)
 
 /* ---- words ------------------------------------------------------------------------------------------------------ */
 
-static void on_resend(struct core *core, struct timer *t)
+static void say(struct core *core, struct speaker *speaker)
 {
-    struct leg *leg = (struct leg *)((char *)t - offsetof(struct leg, resend));
-    leg->pause_ns = post_pause_ns(core->post, leg->pause_ns);
-    timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
-    if (leg->state == LEG_DOUBTED && ++leg->doubts == DOUBTS_MOST) {
+    struct leg *leg = (struct leg *)((char *)speaker - offsetof(struct leg, speaker));
+    if (leg->state == LEG_DOUBTED && leg->doubts++ == DOUBTS_MOST)
         fail(core, leg, BATON_ESTALE, "the lease's generation is another, and its producer does not say why");
-        return;
-    }
-    if (post_waits(core->post, leg_rank(leg))) /* the former one has not left yet */
-        return;
-    if (leg->state == LEG_STOPPING)
+    else if (leg->state == LEG_STOPPING)
         leg_send_cancel(core, leg);
     else if (leg->state == LEG_CHECKING)
         check_ask(core, leg->check);
@@ -70,10 +64,20 @@ static void on_resend(struct core *core, struct timer *t)
         leg_send_want(core, leg);
 }
 
-static void resend_from_now(struct core *core, struct leg *leg)
+static void speak(struct core *core, struct leg *leg)
 {
-    leg->pause_ns = post_pause_ns(core->post, 0);
-    timer_arm(&core->timers, &leg->resend, core->now + leg->pause_ns, on_resend);
+    speaker_begin(core, &leg->speaker, leg_rank(leg), say);
+}
+
+/* It was heard: the first pause begins anew. */
+static void pause(struct core *core, struct leg *leg)
+{
+    speaker_pause(core, &leg->speaker, leg_rank(leg), say);
+}
+
+static void hush(struct core *core, struct leg *leg)
+{
+    speaker_stop(core, &leg->speaker);
 }
 
 /* ---- the answers ------------------------------------------------------------------------------------------------- */
@@ -105,9 +109,9 @@ static void on_more(struct core *core, struct leg *leg, const struct peer_table 
         refuse_tables(core, leg, rc);
         return;
     }
-    resend_from_now(core, leg);
+    pause(core, leg);
     if (!awaits_more(leg))
-        timer_stop(&core->timers, &leg->resend);
+        hush(core, leg);
 }
 
 static void on_ready(struct core *core, struct leg *leg, const struct wire_ready *m)
@@ -162,7 +166,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
         return;
     }
     if (!m->partial) /* else its READYs come with the answers to what is repeated */
-        timer_stop(&core->timers, &leg->resend);
+        hush(core, leg);
     read_lease(core, leg, &table, &m->table, m->partial ? &(struct reach){0} : &REACH_WHOLE);
 }
 
@@ -174,7 +178,7 @@ static void add_bytes(struct leg *leg, baton_path_t path, uint64_t bytes)
 
 static void fenced(struct core *core, struct leg *leg)
 {
-    timer_stop(&core->timers, &leg->resend);
+    hush(core, leg);
     await(core, leg, LEG_FENCED);
     leg->ask->fenced++;
     ask_tell(leg->ask);
@@ -188,7 +192,7 @@ static void landed(struct core *core, struct leg *leg)
         return;
     }
     await(core, leg, LEG_CHECKING);
-    resend_from_now(core, leg);
+    pause(core, leg);
     struct check_job job = {leg, leg->ask->want, leg->contact, leg->ask->call};
     leg_on_checked(core, leg, check_begin(core, &job, &leg->check), "");
 }
@@ -249,7 +253,7 @@ static void on_nack(struct core *core, struct leg *leg, const struct wire_nack *
         return;                    /* asked again before, or over */
     if (m->error == BATON_EBUSY) { /* asked again soon: it answers, and room may come at any time */
         if (leg->state != LEG_MOVING || awaits_more(leg))
-            resend_from_now(core, leg);
+            pause(core, leg);
         return;
     }
     leg->owes_end = m->generation != 0; /* an offer refused, and waits for this rank's end like any other */
@@ -321,8 +325,7 @@ static int ask(struct core *core, struct leg *leg)
     } else if (taken == HANDOFF_TOO_LATE) {
         lease_ended(core, leg);
     } else {
-        leg_send_want(core, leg);
-        resend_from_now(core, leg);
+        speak(core, leg);
     }
     return 0;
 }
@@ -393,7 +396,7 @@ static bool retry(struct core *core, struct leg *leg, int error)
     if (!can || is_push(leg) || core->c.settings->checksum || leg->ask->is_over || leg->state == LEG_FENCED ||
         another(core, leg) == NULL)
         return false;
-    timer_stop(&core->timers, &leg->resend);
+    hush(core, leg);
     contact_leave(core, leg->contact, &leg->card);
     leg->error = error;
     bool is_quiet = mover_stop(core, leg->mover);
@@ -440,8 +443,7 @@ static void doubt(struct core *core, struct leg *leg)
 {
     leg->state = LEG_DOUBTED;
     leg->doubts = 0;
-    leg_send_want(core, leg);
-    resend_from_now(core, leg);
+    speak(core, leg);
 }
 
 static void on_moved(struct core *core, struct leg *leg, int error, const char *detail)
@@ -478,7 +480,7 @@ void leg_on_mover(struct core *core, struct leg *leg, const struct mover_word *w
 
 static void close_leg(struct core *core, struct leg *leg)
 {
-    timer_stop(&core->timers, &leg->resend);
+    hush(core, leg);
     await(core, leg, LEG_CLOSED);
     leg->ask->closed++;
 }
@@ -498,7 +500,7 @@ void leg_stop(struct core *core, struct leg *leg)
 {
     bool written = leg->state == LEG_CHECKING || leg->state == LEG_FENCED;
     bool writes = is_push(leg) && leg->known && !leg->let_go && !written;
-    timer_stop(&core->timers, &leg->resend);
+    hush(core, leg);
     check_stop(core, leg->check);
     leg->check = NULL;
     contact_leave(core, leg->contact, &leg->card);
@@ -507,8 +509,7 @@ void leg_stop(struct core *core, struct leg *leg)
         close_leg(core, leg);
     } else if (writes) {
         await(core, leg, LEG_STOPPING);
-        leg_send_cancel(core, leg);
-        resend_from_now(core, leg);
+        speak(core, leg);
     } else if (mover_stop(core, leg->mover)) {
         close_leg(core, leg);
     } else {
@@ -518,7 +519,7 @@ void leg_stop(struct core *core, struct leg *leg)
 
 static void leg_fini(struct core *core, struct leg *leg)
 {
-    timer_stop(&core->timers, &leg->resend);
+    hush(core, leg);
     check_stop(core, leg->check);
     contact_leave(core, leg->contact, &leg->card);
     if (leg->state == LEG_AWAITED || leg->state == LEG_CHECKING || leg->state == LEG_STOPPING)

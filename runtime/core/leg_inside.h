@@ -8,7 +8,7 @@
 
 #include "core/handoff.h"
 #include "core/leg.h"
-#include "core/timer.h"
+#include "core/speaker.h"
 
 struct leg {
     struct ask *ask;
@@ -25,13 +25,12 @@ struct leg {
     bool has_taken;      /* it took the lease by words (core/handoff.h), and gives it back in the same way */
     uint32_t slot;       /* then: of the lease */
     uint64_t generation; /* of the lease that was granted, or that was written from; 0: of none yet */
-    uint32_t doubts;     /* DOUBTED: WANTs that were not answered */
+    uint32_t doubts;     /* DOUBTED: WANTs that were said */
     uint32_t asks;       /* WANTs sent. An answer to an earlier one settles nothing: the last is still to be acted on */
     bool leaves;         /* STOPPING: for another rank, once it is quiet */
     int error;           /* then: why */
     struct check *check; /* CHECKING */
-    struct timer resend;
-    uint64_t pause_ns;
+    struct speaker speaker; /* of what its state asks for */
 };
 
 void leg_send_want(struct core *core, struct leg *leg);

@@ -6,36 +6,11 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "core/post_inside.h"
 #include "observe/timeline.h"
-#include "wire/number.h"
 
 #define RESEND_MOST 16   /* times BATON_RESEND_MS */
 #define NUMBERS_AHEAD 64 /* messages that may be missing before one: those that found no credit in time were dropped */
-
-/** A message that the port could not take yet. */
-struct unsent {
-    struct unsent *prev, *next;
-    uint32_t peer, bytes;
-    uint8_t data[];
-};
-
-/** What there is to know of the messages of one peer. */
-struct letters {
-    uint32_t sent;       /* the number of the last message to it */
-    uint32_t unsent;     /* how many wait */
-    uint64_t blocked_at; /* the last flush in which it took nothing */
-    struct number seen;
-    bool closed;
-};
-
-struct post {
-    const struct core_config *c;
-    struct counts *stats;
-    struct unsent *unsent;
-    uint32_t num_unsent;
-    uint64_t flushes;
-    struct letters of[]; /* by rank */
-};
 
 struct post *post_create(const struct core_config *config, struct counts *stats)
 {
@@ -68,7 +43,8 @@ static void note(const struct post *p, enum timeline_kind kind, uint32_t peer, c
 
 /* ---- out --------------------------------------------------------------------------------------------------------- */
 
-static void keep(struct post *p, uint32_t peer, const uint8_t *data, uint32_t bytes)
+/* False: it is dropped. */
+static bool keep(struct post *p, uint32_t peer, const uint8_t *data, uint32_t bytes)
 {
     struct unsent *u = NULL;
     uint64_t most = 4 * p->c->settings->requests;
@@ -76,7 +52,7 @@ static void keep(struct post *p, uint32_t peer, const uint8_t *data, uint32_t by
         u = malloc(sizeof *u + bytes);
     if (u == NULL) { /* wants are sent again by their timers, and offers expire: nothing hangs on one message */
         log_line(p->c->log, LOG_WARN, "a message to rank %u was dropped: %u wait for credits", peer, p->num_unsent);
-        return;
+        return false;
     }
     u->peer = peer;
     u->bytes = bytes;
@@ -84,6 +60,7 @@ static void keep(struct post *p, uint32_t peer, const uint8_t *data, uint32_t by
     DL_APPEND(p->unsent, u);
     p->num_unsent++;
     p->of[peer].unsent++;
+    return true;
 }
 
 uint32_t post_number(struct post *p, uint32_t peer)
@@ -111,12 +88,12 @@ void post_send(struct post *p, uint32_t peer, struct wire_message *m)
     uint32_t bytes = wire_encode(m, data);
     int rc = BATON_EAGAIN;
     note(p, TIMELINE_SENT, peer, m);
-    if (!post_waits(p, peer))
+    if (!post_is_blocked(p, peer))
         rc = p->c->port->send(p->c->port->self, peer, data, bytes);
     count_add(&p->stats->messages_sent, 1);
-    if (rc == BATON_EAGAIN)
-        keep(p, peer, data, bytes);
-    else if (rc != 0)
+    if (rc == BATON_EAGAIN && !keep(p, peer, data, bytes))
+        p->of[peer].sent--; /* the next message has its number: none is missing at the peer */
+    else if (rc != 0 && rc != BATON_EAGAIN)
         log_line(p->c->log, LOG_WARN, "%s to rank %u: %s", wire_type_name(m->type), peer, baton_strerror(rc));
 }
 
@@ -137,6 +114,7 @@ void post_flush(struct post *p)
         if (rc != 0)
             log_line(p->c->log, LOG_WARN, "a kept message to rank %u: %s", u->peer, baton_strerror(rc));
         to->unsent--;
+        to->spoken = false;
         p->num_unsent--;
         DL_DELETE(p->unsent, u);
         free(u);
@@ -145,7 +123,28 @@ void post_flush(struct post *p)
 
 bool post_waits(const struct post *p, uint32_t peer)
 {
+    return p->of[peer].unsent > p->of[peer].spoken;
+}
+
+bool post_is_blocked(const struct post *p, uint32_t peer)
+{
     return p->of[peer].unsent > 0;
+}
+
+void post_spoken(struct post *p, uint32_t peer)
+{
+    p->of[peer].spoken = p->of[peer].unsent > 0;
+}
+
+uint32_t post_last(const struct post *p, uint32_t peer)
+{
+    return p->of[peer].sent;
+}
+
+/* Those that wait are the last ones. */
+bool post_has_left(const struct post *p, uint32_t peer, uint32_t number)
+{
+    return p->of[peer].sent - number >= p->of[peer].unsent;
 }
 
 uint32_t post_waiting(const struct post *p)

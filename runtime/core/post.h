@@ -27,8 +27,12 @@ void post_destroy(struct post *p);
 void post_send(struct post *p, uint32_t peer, struct wire_message *m);
 /** Sends what waited, as far as the port takes it. */
 void post_flush(struct post *p);
-/** A message to that peer waits. */
+/** A message to that peer waits, other than a speaker's. */
 bool post_waits(const struct post *p, uint32_t peer);
+/** A message to that peer waits: speakers wait behind it. */
+bool post_is_blocked(const struct post *p, uint32_t peer);
+/** A speaker has spoken to that peer, to which nothing waited before. */
+void post_spoken(struct post *p, uint32_t peer);
 /** How many wait, to all peers. */
 uint32_t post_waiting(const struct post *p);
 /** That peer is dead: nothing is sent to it any more. */
@@ -44,6 +48,10 @@ void post_refuse(struct post *p, uint32_t peer, const struct wire_message *m, co
  */
 uint64_t post_pause_ns(const struct post *p, uint64_t pause_ns);
 
+/** The number of the last message to that peer. */
+uint32_t post_last(const struct post *p, uint32_t peer);
+/** Whether the message of that number waits for nothing any more, or never did. */
+bool post_has_left(const struct post *p, uint32_t peer, uint32_t number);
 /** The number of the next message to that peer, which counts as sent. */
 uint32_t post_number(struct post *p, uint32_t peer);
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* post_inside: the fields of struct post. For post.c and speaker.c. */
+#ifndef BATON_CORE_POST_INSIDE_H
+#define BATON_CORE_POST_INSIDE_H
+
+#include "core/post.h"
+#include "wire/number.h"
+
+/** A message that the port could not take yet. */
+struct unsent {
+    struct unsent *prev, *next;
+    uint32_t peer, bytes;
+    uint8_t data[];
+};
+
+/** What there is to know of the messages of one peer. */
+struct letters {
+    uint32_t sent;       /* the number of the last message to it */
+    uint32_t unsent;     /* how many wait */
+    uint64_t blocked_at; /* the last flush in which it took nothing */
+    struct number seen;
+    bool spoken; /* the first that waits is a speaker's */
+    bool closed;
+};
+
+struct post {
+    const struct core_config *c;
+    struct counts *stats;
+    struct unsent *unsent;
+    uint32_t num_unsent;
+    struct listener *listeners; /* peers that speakers wait to speak to (speaker.c) */
+    uint64_t flushes;
+    struct letters of[]; /* by rank */
+};
+
+#endif
