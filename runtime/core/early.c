@@ -7,8 +7,8 @@
 #include "core/state.h"
 
 struct early {
-    uint32_t kept;
-    uint32_t of[]; /* by rank */
+    uint32_t kept[EARLY_KINDS];
+    uint32_t of[][EARLY_KINDS]; /* by rank */
 };
 
 int early_create(struct core *core)
@@ -22,30 +22,36 @@ void early_destroy(struct core *core)
     free(core->early);
 }
 
-bool early_may_keep(const struct core *core, uint32_t rank)
+bool early_may_keep(const struct core *core, uint32_t rank, enum early_kind kind)
 {
-    uint64_t most = core->c.settings->waiting, each = most / 4 > 0 ? most / 4 : 1;
-    return core->early->kept < most && core->early->of[rank] < each;
+    uint64_t most = kind == EARLY_LIVE ? core->c.settings->waiting : core->c.settings->tombstones;
+    uint64_t each = most / 4 > 0 ? most / 4 : 1;
+    return core->early->kept[kind] < most && core->early->of[rank][kind] < each;
 }
 
-void early_keep(struct core *core, uint32_t rank)
+void early_keep(struct core *core, uint32_t rank, enum early_kind kind)
 {
-    core->early->kept++;
-    core->early->of[rank]++;
+    core->early->kept[kind]++;
+    core->early->of[rank][kind]++;
 }
 
-void early_drop(struct core *core, uint32_t rank)
+void early_drop(struct core *core, uint32_t rank, enum early_kind kind)
 {
-    core->early->kept--;
-    core->early->of[rank]--;
+    core->early->kept[kind]--;
+    core->early->of[rank][kind]--;
 }
 
 uint32_t early_kept(const struct core *core)
 {
-    return core->early->kept;
+    return core->early->kept[EARLY_LIVE] + core->early->kept[EARLY_ENDED];
 }
 
 uint32_t early_kept_of(const struct core *core, uint32_t rank)
 {
-    return core->early->of[rank];
+    return core->early->of[rank][EARLY_LIVE] + core->early->of[rank][EARLY_ENDED];
+}
+
+uint32_t early_kept_as(const struct core *core, enum early_kind kind)
+{
+    return core->early->kept[kind];
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * early: places for words of consumers that came too early to be acted on: their offer has not come (waiter.c), or it
- * is not known yet which ranks of their engine read from here (survey.c). At most BATON_WAITING of all ranks, and a
- * quarter of that of one rank, are kept.
+ * is not known yet which ranks of their engine read from here (survey.c). At most BATON_WAITING of all ranks are kept,
+ * and BATON_TOMBSTONES that say that a want has ended; of one rank a quarter of each. The two kinds have places of
+ * their own: words of wants that have ended take none from those that live.
  */
 #ifndef BATON_CORE_EARLY_H
 #define BATON_CORE_EARLY_H
@@ -16,14 +17,18 @@ struct core;
 int early_create(struct core *core);
 void early_destroy(struct core *core);
 
-/** Whether one more word of that rank may be kept. No rank may take the places of all others. */
-bool early_may_keep(const struct core *core, uint32_t rank);
-/** One is kept, or no longer. */
-void early_keep(struct core *core, uint32_t rank);
-void early_drop(struct core *core, uint32_t rank);
+/** What the word says: that a want lives, or that it has ended. */
+enum early_kind { EARLY_LIVE, EARLY_ENDED, EARLY_KINDS };
 
-/** How many are kept: of all ranks, and of one. */
+/** Whether one more word of that rank may be kept. No rank may take the places of all others. */
+bool early_may_keep(const struct core *core, uint32_t rank, enum early_kind kind);
+/** One is kept, or no longer. */
+void early_keep(struct core *core, uint32_t rank, enum early_kind kind);
+void early_drop(struct core *core, uint32_t rank, enum early_kind kind);
+
+/** How many are kept: of all ranks, and of one; and of all ranks by kind. */
 uint32_t early_kept(const struct core *core);
 uint32_t early_kept_of(const struct core *core, uint32_t rank);
+uint32_t early_kept_as(const struct core *core, enum early_kind kind);
 
 #endif

@@ -286,7 +286,8 @@ void leg_on_message(struct core *core, struct leg *leg, const struct wire_messag
         on_written(core, leg, &m->written);
     else if (leg->state ==
              LEG_STOPPING) { /* CLOSED: quiet; or not known, and by the order of messages it never will be */
-        leg->owes_end = leg->generation == 0; /* then the CANCEL named no offer, which RELEASE will do */
+        /* The CANCEL named no offer, which RELEASE will do; or no offer to come would know of the end. */
+        leg->owes_end = leg->generation == 0 || m->closed.quiet == WIRE_NOT_KNOWN;
         on_quiet(core, leg);
     }
 }

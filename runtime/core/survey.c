@@ -75,7 +75,7 @@ int survey_served(struct core *core, const struct directory_engine *consumer, ui
 
 static void kept_free(struct core *core, struct kept *w)
 {
-    early_drop(core, w->peer);
+    early_drop(core, w->peer, EARLY_LIVE);
     free(w);
 }
 
@@ -236,7 +236,7 @@ bool readers_await(struct core *core, const struct port_event *e)
         core->survey->readers[engine] != NULL ? core->survey->readers[engine] : readers_create(core, engine);
     if (readers_of(core, engine) != NULL)
         return false;
-    const bool may_keep = early_may_keep(core, e->peer);
+    const bool may_keep = early_may_keep(core, e->peer, EARLY_LIVE);
     struct kept *w = r != NULL && may_keep ? malloc(sizeof *w + e->bytes) : NULL;
     if (w == NULL) {
         log_line(core->c.log, LOG_WARN, "a word of rank %u was dropped: %s", e->peer,
@@ -248,6 +248,6 @@ bool readers_await(struct core *core, const struct port_event *e)
     w->came_ns = core->now;
     memcpy(w->data, e->data, e->bytes);
     DL_APPEND(r->words, w);
-    early_keep(core, w->peer);
+    early_keep(core, w->peer, EARLY_LIVE);
     return true;
 }

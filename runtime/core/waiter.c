@@ -26,11 +26,16 @@ static struct waiter *find(const struct attempt *a, uint32_t rank)
     return NULL;
 }
 
+static enum early_kind kind_of(const struct word *word)
+{
+    return word->release ? EARLY_ENDED : EARLY_LIVE;
+}
+
 static void destroy(struct core *core, struct waiter *w)
 {
     timer_stop(&core->timers, &w->timer);
     queue_leave(&w->place);
-    early_drop(core, w->word.peer);
+    early_drop(core, w->word.peer, kind_of(&w->word));
     reap_add(&core->reap, w);
 }
 
@@ -51,7 +56,13 @@ bool waiter_keep(struct core *core, const struct wire_name *name, const struct w
 {
     struct attempt *a = attempt_find(core, name->key, name->attempt);
     struct waiter *w = a != NULL ? find(a, word->peer) : NULL;
-    if (w == NULL && !early_may_keep(core, word->peer))
+    const enum early_kind kind = kind_of(word);
+    if (w != NULL && kind_of(&w->word) != kind) { /* what that said is void */
+        waiter_leave(core, a, word->peer);
+        a = attempt_find(core, name->key, name->attempt);
+        w = NULL;
+    }
+    if (w == NULL && !early_may_keep(core, word->peer, kind))
         return false;
     if (a == NULL)
         a = attempt_make(core, name->key, name->attempt);
@@ -65,7 +76,7 @@ bool waiter_keep(struct core *core, const struct wire_name *name, const struct w
         }
         w->attempt = a;
         queue_join(&a->waiters, &w->place);
-        early_keep(core, word->peer);
+        early_keep(core, word->peer, kind);
     }
     w->word = *word;
     timer_arm(&core->timers, &w->timer, core->now + keep_ms * NS_PER_MS, on_timer);

@@ -282,10 +282,10 @@ static void test_an_end_without_room_is_not_answered(void **state)
 {
     (void)state;
     WORLD(w, one_to_one);
-    w.settings.waiting = 1;
+    w.settings.tombstones = 1;
     w.settings.tombstone_ms = 2000;
     w.settings.resend_ms = 20;
-    world_want(&w, 1, "P", "other", 0, 1, TOKENS, 100); /* takes the place for a while, and then its end does */
+    world_want(&w, 1, "P", "other", 0, 1, TOKENS, 20); /* its end takes the place */
     world_run(&w, 50 * MS);
     baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 0, 100);
     world_run(&w, 300 * MS);

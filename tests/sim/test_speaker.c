@@ -125,12 +125,52 @@ static void one_word_waits(void **state)
     world_fini(&w);
 }
 
+/* Wants that nobody offered for have ended. What is known of them takes no place from a want that lives. */
+static void ended_wants_hold_up_none(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t d[WANTS], o;
+    w.settings.waiting = 8; /* of one rank 2 */
+    want_all(&w, d, 100);
+    world_run(&w, 1000 * MS);
+    for (uint32_t i = 0; i < WANTS; i++)
+        ENDED(&w, 1, d[i], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    assert_int_equal(early_kept_as(w.ranks[0].core, EARLY_ENDED), WANTS);
+    baton_id_t late = world_want(&w, 1, "P", "late", 0, 1, 4, 20000);
+    world_run(&w, 1010 * MS);
+    o = world_offer(&w, 0, "late", 0, 1, 4, 20000);
+    DONE_AFTER(&w, 1, late, 1100 * MS); /* it did not have to ask again */
+    DONE(&w, 0, o);
+    world_fini(&w);
+}
+
+/* Their places are bounded too. What finds none is said again, and an offer that comes meanwhile hears it then. */
+static void ended_wants_are_bounded(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t d[WANTS], o[WANTS];
+    w.settings.tombstones = 8; /* of one rank 2 */
+    want_all(&w, d, 100);
+    world_run(&w, 1000 * MS);
+    assert_int_equal(early_kept_as(w.ranks[0].core, EARLY_ENDED), 2);
+    assert_int_equal(early_kept_as(w.ranks[0].core, EARLY_LIVE), 0);
+    offer_all(&w, o, 20000);
+    world_run(&w, 10000 * MS);
+    for (uint32_t i = 0; i < WANTS; i++)
+        ENDED(&w, 0, o[i], BATON_STATUS_FAILED, BATON_ETIMEDOUT);
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wants_before_their_offers),
         cmocka_unit_test(cancels_after_a_silence),
         cmocka_unit_test(one_word_waits),
+        cmocka_unit_test(ended_wants_hold_up_none),
+        cmocka_unit_test(ended_wants_are_bounded),
     };
     return WORLD_ALL_WAYS(tests);
 }

@@ -560,12 +560,26 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
+/* Words that wait at a rank and say that a want has ended. */
+static uint32_t ended_words(const struct storm *s, const struct core *core)
+{
+    uint32_t n = 0;
+    for (const struct attempt *a = attempts_next(core, NULL); a != NULL; a = attempts_next(core, a))
+        for (uint32_t i = 0; i < s->num_ranks; i++) {
+            const struct word *word = waiter_word(a, i);
+            n += word != NULL && word->release;
+        }
+    return n;
+}
+
 void storm_check_limits(struct storm *s, struct storm_rank *r)
 {
     const struct core *core = r->core;
     const struct settings *set = &s->settings;
-    if (early_kept(core) > set->waiting || attempts_ended(core) > set->tombstones ||
-        leases_live(core->leases) > set->leases)
+    if (early_kept(core) > 0 && ended_words(s, core) != early_kept_as(core, EARLY_ENDED))
+        storm_fail(s, "rank %u: words of ended wants have the places of others", r->rank);
+    if (early_kept_as(core, EARLY_LIVE) > set->waiting || early_kept_as(core, EARLY_ENDED) > set->tombstones ||
+        attempts_ended(core) > set->tombstones || leases_live(core->leases) > set->leases)
         storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: more than a limit", r->rank, early_kept(core),
                    attempts_ended(core), leases_live(core->leases));
     if (ends_owed(core) > 2 * set->requests)
