@@ -21,7 +21,7 @@
     X(grant_blocks, "BATON_GRANT_BLOCKS", 400, 0, 400,                                                                 \
       "block tables of at most so many entries travel in the grant, and need not be read (0: none)")                   \
     X(huge_pages, "BATON_HUGE_PAGES", 1, 0, 1, "1: huge pages for Baton's own memory, where Linux gives them")         \
-    X(waiting, "BATON_WAITING", 4096, 1, 1048576, "wants of peers that came before their offer and are kept")          \
+    X(waiting, "BATON_WAITING", 16384, 1, 1048576, "wants of peers that came before their offer and are kept")         \
     X(tombstones, "BATON_TOMBSTONES", 4096, 1, 1048576, "ended keys remembered; the oldest go first")                  \
     X(tombstone_ms, "BATON_TOMBSTONE_MS", 60000, 1, 86400000, "how long an ended key is remembered, ms")               \
     X(close_ms, "BATON_CLOSE_MS", 60000, 1, 86400000, "how long closing waits for its peers, ms")                      \

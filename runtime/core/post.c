@@ -48,7 +48,7 @@ static bool keep(struct post *p, uint32_t peer, const uint8_t *data, uint32_t by
 {
     struct unsent *u = NULL;
     uint64_t most = 4 * p->c->settings->requests;
-    if (p->num_unsent < most && p->of[peer].unsent < most / 4)
+    if (p->num_unsent < most && p->of[peer].unsent < most / 2)
         u = malloc(sizeof *u + bytes);
     if (u == NULL) { /* wants are sent again by their timers, and offers expire: nothing hangs on one message */
         log_line(p->c->log, LOG_WARN, "a message to rank %u was dropped: %u wait for credits", peer, p->num_unsent);

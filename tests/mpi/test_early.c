@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -187,7 +188,9 @@ static void wants_of_a_stopped_rank(void)
 int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
-    RUN(pulls_before_their_offers);
+    RUN(pulls_before_their_offers); /* all find a place at their producer */
+    setenv("BATON_WAITING", "4096", 1);
+    RUN(pulls_before_their_offers); /* most do not, and ask again */
     RUN(pushes_before_their_offers);
     RUN(wants_of_a_stopped_rank);
     return harness_end();

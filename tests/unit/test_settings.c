@@ -52,6 +52,15 @@ static void presets_lie_within_bounds(void **state)
     }
 }
 
+/* A quarter of the places is one rank's: its wants that come before their offers need not ask again and again. */
+static void all_wants_of_a_rank_may_wait(void **state)
+{
+    (void)state;
+    struct settings s;
+    assert_int_equal(settings_read(&s, NULL), 0);
+    assert_true(s.waiting / 4 >= s.requests);
+}
+
 static void variables_are_named_once_and_explained(void **state)
 {
     (void)state;
@@ -313,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_lie_within_bounds),
+        cmocka_unit_test(all_wants_of_a_rank_may_wait),
         cmocka_unit_test(variables_are_named_once_and_explained),
         cmocka_unit_test(good_numbers),
         cmocka_unit_test(bad_numbers_are_refused),
