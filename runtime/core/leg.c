@@ -284,9 +284,9 @@ void leg_on_message(struct core *core, struct leg *leg, const struct wire_messag
         return; /* a pull waits for no word of the producer: it writes nothing here */
     else if (m->type == WIRE_WRITTEN)
         on_written(core, leg, &m->written);
-    else if (leg->state ==
-             LEG_STOPPING) { /* CLOSED: quiet; or not known, and by the order of messages it never will be */
-        /* The CANCEL named no offer, which RELEASE will do; or no offer to come would know of the end. */
+    else if (leg->state == LEG_STOPPING) {
+        /* CLOSED: quiet; or not known, and by the order of messages it never will be. The CANCEL named no offer, which
+         * RELEASE will do; or no offer to come would know of the end. */
         leg->owes_end = leg->generation == 0 || m->closed.quiet == WIRE_NOT_KNOWN;
         on_quiet(core, leg);
     }
