@@ -331,8 +331,7 @@ static void say_awaited(const struct offer *o, char *text, size_t size)
 /* While it is found out who reads, words about it may wait for that; not for long, whatever holds it up. */
 static bool awaits_readers(const struct core *core, const struct offer *o)
 {
-    const uint64_t due = atomic_load_explicit(&o->call->due_ns, memory_order_relaxed);
-    return survey_is_open(core) && core->timers.heard_ns < due + core->c.settings->quiet_ms * NS_PER_MS;
+    return survey_is_open(core) && core->timers.heard_ns < o->call->due_ns + core->c.settings->quiet_ms * NS_PER_MS;
 }
 
 /* It hears its own words first: ranks may have said more than one step hears. */

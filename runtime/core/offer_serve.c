@@ -385,9 +385,8 @@ void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m
     if (heard && m->version >= WIRE_ENDS)
         ends_answer(core, peer, m->want_id);
     if (m->type == WIRE_CANCEL && !written) { /* else its push answers when it is quiet */
-        struct wire_message closed = {.type = WIRE_CLOSED,
-                                      .want_id = m->want_id,
-                                      .closed.quiet = heard ? WIRE_QUIET : WIRE_NOT_KNOWN};
+        struct wire_message closed = {
+            .type = WIRE_CLOSED, .want_id = m->want_id, .closed.quiet = heard ? WIRE_QUIET : WIRE_NOT_KNOWN};
         post_send(core->post, peer, &closed);
     }
 }

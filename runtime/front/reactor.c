@@ -136,35 +136,35 @@ static void note(struct baton *b, const baton_event_t *event)
 static bool hand_on(struct baton *b)
 {
     struct loop *l = &b->loop;
-    if (!l->is_passed) {
-        const enum calls_passing passing = clear(b, l->held);
+    if (!l->kept.is_passed) {
+        const enum calls_passing passing = clear(b, l->kept.outcome);
         if (passing == CALLS_LATER)
             return false;
         if (passing == CALLS_HELD_BACK) {
-            outcome_free(l->held);
-            l->held = NULL;
+            outcome_free(l->kept.outcome);
+            l->kept.outcome = NULL;
             return true;
         }
-        l->is_passed = true;
-        note(b, &l->held->event);
+        l->kept.is_passed = true;
+        note(b, &l->kept.outcome->event);
     }
-    if (!events_put(&b->events, l->held))
+    if (!events_put(&b->events, l->kept.outcome))
         return false;
-    l->held = NULL;
+    l->kept.outcome = NULL;
     return true;
 }
 
 static bool hand_out(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;
-    if (l->held == NULL && !core_has_outcome(b->core))
+    if (l->kept.outcome == NULL && !core_has_outcome(b->core))
         return false;
     meter_news(&l->meter, now);
     do {
-        if (l->held == NULL) {
-            l->held = core_take(b->core);
-            l->is_passed = false;
-            meter_hear(b, &l->held->event);
+        if (l->kept.outcome == NULL) {
+            l->kept.outcome = core_take(b->core);
+            l->kept.is_passed = false;
+            meter_hear(b, &l->kept.outcome->event);
         }
     } while (hand_on(b) && core_has_outcome(b->core));
     return true;
@@ -212,7 +212,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
     active |= n > 0 || tells;
     if (active)
         l->woke_ns = tells && is_rung(b) && events_are_watched(&b->events) ? now : 0;
-    l->is_cut = n == LOOP_EVENTS || l->held != NULL;
+    l->is_cut = n == LOOP_EVENTS || l->kept.outcome != NULL;
     turns_ring(b, now);
     fabric_ring(b->fabric);
     count_add(&l->num_turns, 1);
@@ -408,7 +408,7 @@ void reactor_init(struct loop *l)
 
 void reactor_fini(struct loop *l)
 {
-    outcome_free(l->held);
+    outcome_free(l->kept.outcome);
     sem_destroy(&l->go);
 }
 

@@ -40,6 +40,12 @@
 struct baton;
 struct outcome;
 
+/* An outcome that was taken from the core, and not handed out yet; NULL: there is none. */
+struct kept {
+    struct outcome *outcome;
+    bool is_passed; /* the engine is told of it */
+};
+
 /* A look at all that has come (see LOOKS). */
 struct hearing {
     uint64_t look_ns;     /* when it began; 0: none is under way */
@@ -60,11 +66,10 @@ struct loop {
     struct turns turns;
     /* whoever makes turns */
     struct port_event events[LOOP_EVENTS]; /* of a turn: not on the stack of a thread that is lent */
-    struct outcome *held;                  /* taken from the core, and not handed out yet */
     struct hearing hearing;
-    bool is_passed; /* `held` is one that the engine is told */
-    bool is_cut;    /* the last turn left some of what had happened to the next one */
-    bool gave_up;   /* it stopped before all was quiet */
+    struct kept kept;
+    bool is_cut;  /* the last turn left some of what had happened to the next one */
+    bool gave_up; /* it stopped before all was quiet */
     count_t num_turns, num_sleeps, verdicts_lost;
     uint32_t rings;   /* to and from other nodes, which the last turn has seen */
     uint64_t rung_ns; /* when it saw the last one */

@@ -242,8 +242,8 @@ static bool is_late(const struct turns *t, uint64_t now)
 
 /*
  * Whether it is time for a turn: the bell has rung since the last one, or the reactor should have made one. Rings for
- * what readers' words tell are put off, since they would wake somebody. A thread that does nothing but poll is awake: it
- * looks for them itself.
+ * what readers' words tell are put off, since they would wake somebody. A thread that does nothing but poll is awake:
+ * it looks for them itself.
  */
 static bool is_due(const struct baton *b, uint64_t now, uint64_t spun)
 {

@@ -770,12 +770,12 @@ static void test_no_room_for_events(void **state)
     they.refuses_events = true;
     assert_true(turn());
     assert_true(they.put == 0 && they.heard == 1 && they.outcomes == 1);
-    assert_true(b.loop.is_cut && b.loop.held != NULL);
+    assert_true(b.loop.is_cut && b.loop.kept.outcome != NULL);
     assert_true(turn());
     assert_int_equal(they.heard, 1);
     they.refuses_events = false;
     assert_true(turn());
-    assert_true(they.put == 2 && they.heard == 2 && b.loop.held == NULL && !b.loop.is_cut);
+    assert_true(they.put == 2 && they.heard == 2 && b.loop.kept.outcome == NULL && !b.loop.is_cut);
     assert_false(turn());
 }
 
@@ -796,7 +796,7 @@ static void test_what_is_not_told(void **state)
     they.outcomes = 1;
     assert_true(turn());
     assert_true(they.put == 0 && b.loop.verdicts_lost == 3 && heard.num_lines == 1);
-    assert_true(b.loop.held == NULL);
+    assert_true(b.loop.kept.outcome == NULL);
 }
 
 /* Another thread is about to tell the engine that a call is given up: the call's end waits for that. */
