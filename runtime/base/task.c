@@ -13,7 +13,8 @@
 #include "base/clock.h"
 
 #define RANK_FRESH_NS (100 * CLOCK_NS_PER_MS)
-#define RANKS_A_POLICY 100 /* more than there are nice values */
+#define POLICY_DEADLINE 6                /* SCHED_DEADLINE of linux/sched.h, which glibc lacks */
+#define RANKS_A_POLICY (TASK_NORMAL / 2) /* more than there are nice values */
 
 uint32_t task_id(void)
 {
@@ -33,16 +34,17 @@ static int look_up_rank(void)
     if (errno != 0)
         nice = 0;
     errno = saved;
-    switch (policy) {
+    switch (policy >= 0 ? policy & ~SCHED_RESET_ON_FORK : SCHED_OTHER) {
     case SCHED_IDLE:
         return 0;
     case SCHED_BATCH:
         return RANKS_A_POLICY - nice;
-    case SCHED_OTHER:
-    case -1:
-        return 2 * RANKS_A_POLICY - nice;
-    default:
+    case SCHED_FIFO:
+    case SCHED_RR:
+    case POLICY_DEADLINE:
         return 3 * RANKS_A_POLICY;
+    default:
+        return TASK_NORMAL - nice;
     }
 }
 

@@ -15,6 +15,9 @@ uint32_t task_id(void);
  */
 int task_rank(uint64_t now_ns);
 
+/** The rank of a normal thread of nice value 0. */
+#define TASK_NORMAL 200
+
 /** How long a thread of this process has run, by its id, in ns; 0: the system does not say. */
 uint64_t task_ran_ns(uint32_t id);
 

@@ -246,7 +246,8 @@ uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason 
         if (state_of(word) != OPEN)
             continue;
         const uint64_t due_ns = atomic_load_explicit(&c->entry[i].due_ns, memory_order_relaxed);
-        if (due_ns > why->judged_ns && due_ns <= why->due_ns)
+        const bool is_meant = !why->wants_only || c->entry[i].of == BATON_EVENT_WANT;
+        if (is_meant && due_ns > why->judged_ns && due_ns <= why->due_ns)
             n += give_up(c, i, word, now, why, tell, arg);
     }
     return n;
@@ -256,7 +257,7 @@ uint64_t calls_next_due_ns(struct calls *c, uint64_t after_ns)
 {
     uint64_t next = UINT64_MAX;
     for (uint32_t i = 0; i < num_used(c); i++) {
-        if (state_of(word_of(c, i)) != OPEN)
+        if (state_of(word_of(c, i)) != OPEN || c->entry[i].of != BATON_EVENT_WANT)
             continue;
         const uint64_t due_ns = atomic_load_explicit(&c->entry[i].due_ns, memory_order_relaxed);
         if (due_ns > after_ns && due_ns < next)

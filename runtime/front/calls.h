@@ -54,6 +54,7 @@ enum calls_passing calls_pass(struct calls *c, struct outcome *outcome);
 /** Which calls are given up, and why. */
 struct calls_reason {
     uint64_t judged_ns, due_ns; /* calls that were due after the first and by the second; 0, UINT64_MAX: all calls */
+    bool wants_only;            /* an offer's time may have moved on by what no turn has heard yet */
     baton_status_t status;
     int error;
     const char *detail;
@@ -68,7 +69,7 @@ typedef bool (*calls_tell_fn)(void *arg, struct outcome *outcome);
  */
 uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason *why, calls_tell_fn tell, void *arg);
 
-/** When the next call is due that is due after `after_ns`, among those that are not given up; UINT64_MAX: none is. */
+/** When the next want is due that is due after `after_ns`, among those that are not given up; UINT64_MAX: none is. */
 uint64_t calls_next_due_ns(struct calls *c, uint64_t after_ns);
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * events: the queue of events on their way to the engine, and the counts of failures by reason.
  *
- * Any thread puts, any thread takes, and any thread reads the counts. There is no lock, so that none of them holds up
- * another. A failure is counted before its event is put: whoever has taken an event finds it counted. Nothing here
- * waits for a poller: admission.h says why there is always a place.
+ * Any thread puts, any thread takes, and any thread reads the counts. There is no lock. A thread that stops in the
+ * midst of taking an event holds up the others once the ring has gone round to its place (base/ring.h). A failure is
+ * counted before its event is put: whoever has taken an event finds it counted. Nothing here waits for a poller:
+ * admission.h says why there is always a place.
  */
 #ifndef BATON_FRONT_EVENTS_H
 #define BATON_FRONT_EVENTS_H

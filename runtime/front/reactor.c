@@ -19,6 +19,7 @@
 #define SUBMITS_A_LENT_TURN 4            /* a caller does not do the work of all others */
 #define RESTED_NS (20 * CLOCK_NS_PER_MS) /* after so long without a turn that did something, none is expected soon */
 #define SLEEP_LEAST_NS (20 * CLOCK_NS_PER_US)
+#define KEPT_NS (1 * CLOCK_NS_PER_MS)      /* how long it sleeps at most while it keeps an outcome that waits */
 #define GIVE_WAY_NS (20 * CLOCK_NS_PER_US) /* an idle reactor spins no longer before it yields between its turns */
 #define REST_NS                                                                                                        \
     (500 * CLOCK_NS_PER_MS) /* how long MPI_Finalize waits for operations under way, where baton_close was not called */
@@ -72,9 +73,9 @@ static uint64_t heard_ns(struct baton *b)
 static void take_snapshot(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;
+    meter_take(b, now);
     if (!snapshot_put(&b->snapshot, b->core, now)) /* a thread reads: the next turn takes it */
         return;
-    meter_take(b, now);
     l->snapshot_due_ns = now + b->settings.stats_ms * CLOCK_NS_PER_MS;
     l->snapshot_is_stale = false;
     atomic_store_explicit(&l->snapshot_is_wanted, false, memory_order_relaxed);
@@ -160,14 +161,17 @@ static bool hand_out(struct baton *b, uint64_t now)
     if (l->kept.outcome == NULL && !core_has_outcome(b->core))
         return false;
     meter_news(&l->meter, now);
-    do {
+    bool any = false, goes_on = true;
+    while (goes_on && (l->kept.outcome != NULL || core_has_outcome(b->core))) {
         if (l->kept.outcome == NULL) {
             l->kept.outcome = core_take(b->core);
             l->kept.is_passed = false;
             meter_hear(b, &l->kept.outcome->event);
         }
-    } while (hand_on(b) && core_has_outcome(b->core));
-    return true;
+        goes_on = hand_on(b);
+        any |= goes_on;
+    }
+    return any;
 }
 
 /* A turn lasted so long that the watchdog gave up calls. They end in the core too, and will be quiet soon. */
@@ -276,6 +280,8 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
     const uint64_t rung = b->loop.rung_ns, quiet_since = rung > idle_since ? rung : idle_since;
     if (ring < due)
         due = ring;
+    if (b->loop.kept.outcome != NULL) /* it waits for another thread, which may need this core */
+        return now - idle_since < KEPT_NS ? SLEEP_LEAST_NS : KEPT_NS;
     if (now - idle_since < spin_ns(b) || reactor_must_poll(b) || due <= now)
         return 0;
     uint64_t most = is_rung(b) ? rung_rest_ns(b, now, idle_since) : (now - quiet_since) / 4;
@@ -293,13 +299,20 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 
 /*
  * The reactor waits for whoever makes turns. A thread of the engine may have lost its core in one: then the reactor
- * gives up what is due meanwhile. One wait that is too long may be a pause of the whole process.
+ * gives up what is due meanwhile. A wait that lasts longer than it should may be a pause of the whole process: then it
+ * begins anew.
  */
 static void take_turns(struct baton *b)
 {
-    for (unsigned waits = 1; !owned_take(&b->loop.turns.lock, clock_now_ns() + STALL_LATE_NS / 2); waits++)
+    unsigned waits = 0;
+    uint64_t began = clock_now_ns();
+    while (!owned_take(&b->loop.turns.lock, began + STALL_LATE_NS / 2)) {
+        const uint64_t now = clock_now_ns();
+        waits = now < began + STALL_LATE_NS ? waits + 1 : 0;
         if (waits > 1)
-            stall_help(b, clock_now_ns());
+            stall_help(b, now);
+        began = clock_now_ns();
+    }
 }
 
 static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
@@ -416,7 +429,8 @@ int reactor_start(struct baton *b)
 {
     if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
         return 0;
-    b->loop.turns.least_rank = task_rank(0); /* this thread's, which is the reactor's until that asks for more */
+    const int rank = task_rank(0); /* the reactor's too, until it asks for more; it never is a real-time thread */
+    b->loop.turns.least_rank = rank < TASK_NORMAL ? rank : TASK_NORMAL;
     if (thread_start(&b->loop.thread, "baton-reactor", binding_cpus(&b->binding), reactor_main, b) != 0)
         return error_set(BATON_ESYSTEM, "the reactor thread could not be made");
     b->loop.is_threaded = true;

@@ -86,18 +86,23 @@ static bool is_own_turn(const struct baton *b)
 
 static void describe(const struct baton *b, uint64_t now, char detail[DETAIL_BYTES])
 {
-    const uint64_t since = stuck_since(b, now), ms = (since != 0 ? now - since : 0) / CLOCK_NS_PER_MS;
+    const uint64_t since = stuck_since(b, now);
     const uint32_t holder = owned_by(&b->loop.turns.lock);
+    char time[32] = "";
+    if (since != 0)
+        snprintf(time, sizeof time, " for %llu ms", (unsigned long long)((now - since) / CLOCK_NS_PER_MS));
     if (is_own_turn(b) && !atomic_load_explicit(&b->stall.is_off_core, memory_order_relaxed))
-        snprintf(detail, DETAIL_BYTES, "the reactor has been inside MPI for %llu ms", (unsigned long long)ms);
-    else if (holder != 0 && !is_own_turn(b))
-        snprintf(detail, DETAIL_BYTES, "thread %lu, which makes Baton's turn, has been without a core for %llu ms",
-                 (unsigned long)holder, (unsigned long long)ms);
+        snprintf(detail, DETAIL_BYTES, "the reactor has been inside MPI%s", time);
+    else if (is_own_turn(b))
+        snprintf(detail, DETAIL_BYTES, "the reactor has stood still%s: it sleeps inside MPI, or has no core", time);
+    else if (holder != 0)
+        snprintf(detail, DETAIL_BYTES, "thread %lu, which makes Baton's turn, has been without a core%s",
+                 (unsigned long)holder, time);
     else
-        snprintf(detail, DETAIL_BYTES, "the reactor has been without a core for %llu ms", (unsigned long long)ms);
+        snprintf(detail, DETAIL_BYTES, "the reactor has been without a core%s", time);
 }
 
-/* Gives up calls that are due and that no turn has judged. */
+/* Gives up wants that are due and that no turn has judged. */
 static void give_up_late(struct baton *b, uint64_t now)
 {
     char detail[DETAIL_BYTES];
@@ -105,6 +110,7 @@ static void give_up_late(struct baton *b, uint64_t now)
     give_up(b, now,
             &(struct calls_reason){.judged_ns = reactor_judged_ns(b),
                                    .due_ns = clock_before(now, STALL_LATE_NS),
+                                   .wants_only = true,
                                    .status = BATON_STATUS_EXPIRED,
                                    .error = BATON_ETIMEDOUT,
                                    .detail = detail});
@@ -112,13 +118,8 @@ static void give_up_late(struct baton *b, uint64_t now)
 
 void stall_help(struct baton *b, uint64_t now)
 {
-    struct stall *s = &b->stall;
-    uint64_t helped = atomic_load_explicit(&s->helped_ns, memory_order_relaxed);
     const uint64_t since = stuck_since(b, now);
-    if (now < helped + AGAIN_NS || since == 0 || now < since + STALL_LATE_NS || is_own_turn(b))
-        return;
-    if (atomic_compare_exchange_strong_explicit(&s->helped_ns, &helped, now, memory_order_relaxed,
-                                                memory_order_relaxed))
+    if (since != 0 && now >= since + STALL_LATE_NS && !is_own_turn(b))
         give_up_late(b, now);
 }
 
@@ -173,27 +174,32 @@ static uint64_t next_late_ns(struct baton *b)
     return due < UINT64_MAX - STALL_LATE_NS ? due + STALL_LATE_NS : UINT64_MAX;
 }
 
+/* What is late is looked for at each look; turns that last, only a pause after the last time. */
 static void look(struct baton *b, uint64_t now, uint64_t pause)
 {
+    struct stall *s = &b->stall;
     look_at_core(b, now);
-    if (next_late_ns(b) <= now &&
-        (!is_own_turn(b) || atomic_load_explicit(&b->stall.is_off_core, memory_order_relaxed)))
+    if (next_late_ns(b) <= now && (!is_own_turn(b) || atomic_load_explicit(&s->is_off_core, memory_order_relaxed)))
         give_up_late(b, now);
+    if (now < s->paused_ns + pause)
+        return;
+    s->paused_ns = now;
     look_at_turn(b, now, pause);
 }
 
 /*
- * When to look after a look at `looked`: after a pause, or as soon as a call will be late. The plan is said first, and
+ * When to look after a look at `looked`: after a pause, or as soon as a want will be late. The plan is said first, and
  * then the calls are looked through (see stall_expect).
  */
 static uint64_t plan_look(struct baton *b, uint64_t looked, uint64_t pause)
 {
     struct stall *s = &b->stall;
-    atomic_store_explicit(&s->looks_ns, looked + pause, memory_order_relaxed);
+    const uint64_t last = s->was_late ? looked + pause : s->paused_ns + pause;
+    atomic_store_explicit(&s->looks_ns, last, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    uint64_t until = next_late_ns(b);
-    if (until > looked + pause)
-        until = looked + pause;
+    uint64_t until = s->was_late ? last : next_late_ns(b);
+    if (until > last)
+        until = last;
     if (until < looked + AGAIN_NS)
         until = looked + AGAIN_NS;
     atomic_store_explicit(&s->looks_ns, until, memory_order_relaxed);
@@ -201,12 +207,14 @@ static uint64_t plan_look(struct baton *b, uint64_t looked, uint64_t pause)
 }
 
 /*
- * Who was late itself gives the others a moment before it judges them, since the whole process may have been paused;
- * but only once, unless it was late by a pause again.
+ * Who was late itself gives the others a pause before it judges them, since the whole process may have been paused; but
+ * only once, unless it was late by a pause again.
  */
 static bool is_late(struct stall *s, uint64_t planned, uint64_t now, uint64_t pause)
 {
     s->was_late = now > planned + (s->was_late ? pause : STALL_LATE_NS);
+    if (s->was_late)
+        s->paused_ns = now;
     return s->was_late;
 }
 
@@ -216,7 +224,7 @@ static void *stall_main(void *arg)
     struct stall *s = &b->stall;
     const uint64_t quiet_ms = b->settings.quiet_ms, stall_ms = b->settings.stall_ms;
     const uint64_t pause = (quiet_ms < stall_ms ? quiet_ms : stall_ms) * CLOCK_NS_PER_MS / 4;
-    uint64_t looked = clock_now_ns();
+    uint64_t looked = s->paused_ns = clock_now_ns();
     for (;;) {
         const uint32_t seen = bell_look(&s->bell);
         if (atomic_load_explicit(&s->must_end, memory_order_acquire))

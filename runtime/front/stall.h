@@ -3,15 +3,15 @@
  * stall: calls are answered in time although no turns are made. Three things keep turns away:
  *
  *   a thread that makes one, or is to make the next one, gets no core: the scheduler, a debugger or a cgroup keeps it
- *   off. What is due is given up STALL_LATE_NS after its deadline, at once where the thread is the engine's, and once
- *   it is seen not to run where it is Baton's own; the reactor is inside MPI, whose calls cannot be interrupted:
- *   BATON_QUIET_MS after the deadline, as the core gives up what does not become quiet; and when one turn has lasted
- *   longer than BATON_STALL_MS (say, an operation on a dead rank never returns), all calls are given up, and the
- *   engine's calls are refused until it ends.
+ *   off. Wants that are due are given up STALL_LATE_NS after their deadlines, at once where the thread is the engine's,
+ *   and once it is seen not to run where it is Baton's own. An offer's time may have moved on by what no turn has
+ *   heard; the reactor is inside MPI, whose calls cannot be interrupted: BATON_QUIET_MS after the deadline, as the core
+ *   gives up what does not become quiet; and when one turn has lasted longer than BATON_STALL_MS (say, an operation on
+ *   a dead rank never returns), all calls are given up, and the engine's calls are refused until it ends.
  *
- * A watchdog thread looks: four times in the shorter one of these two times, and where a call is due in between, soon
- * after that. It makes no MPI call, and takes no lock that a thread of the engine holds. The reactor looks too while it
- * waits for a thread that makes turns, and so does a thread that does nothing but poll.
+ * A watchdog thread looks: four times in the shorter one of these two times, and where a want is due in between, soon
+ * after that. It makes no MPI call, and waits for no lock that a thread of the engine holds. The reactor looks too
+ * while it waits for a thread that makes turns.
  *
  * Under BATON_PROGRESS_CALLER turns come when the caller makes them. Only those that do not end are given up for.
  */
@@ -25,7 +25,7 @@
 
 #include "base/bell.h"
 
-/** So long after its deadline a call is given up for which no turn has been made. */
+/** So long after its deadline a want is given up for which no turn has been made. */
 #define STALL_LATE_NS UINT64_C(10000000)
 
 struct baton;
@@ -37,16 +37,16 @@ struct stall {
     /* the watchdog */
     uint64_t seen_turn_ns, seen_ns, seen_ran_ns; /* Baton's own turn at the last look; when that was; what its thread
                                                     had run until then */
+    uint64_t paused_ns;                          /* when it last looked at turns that last, or was late */
     bool was_late;                               /* for the last look */
     /* any thread */
-    struct bell bell;           /* of the watchdog: it ends, or is to look sooner */
-    atomic_bool must_end;       /* it ends */
-    _Atomic uint64_t looks_ns;  /* when it looks next */
-    atomic_bool is_off_core;    /* the thread that makes that turn gets no core */
-    _Atomic uint64_t helped_ns; /* when another thread last looked */
-    _Atomic uint64_t turn_ns;   /* when the last turn began that lasted too long; 0: none has */
-    _Atomic uint64_t over_ns;   /* when the last turn began of which the reactor knows that, and goes on */
-    _Atomic bool has_given_up;  /* calls, and the reactor has not taken notice yet */
+    struct bell bell;          /* of the watchdog: it ends, or is to look sooner */
+    atomic_bool must_end;      /* it ends */
+    _Atomic uint64_t looks_ns; /* when it looks next */
+    atomic_bool is_off_core;   /* the thread that makes that turn gets no core */
+    _Atomic uint64_t turn_ns;  /* when the last turn began that lasted too long; 0: none has */
+    _Atomic uint64_t over_ns;  /* when the last turn began of which the reactor knows that, and goes on */
+    _Atomic bool has_given_up; /* calls, and the reactor has not taken notice yet */
 };
 
 void stall_init(struct stall *s);
@@ -58,7 +58,7 @@ void stall_watch_stop(struct baton *b);
 /** A call was queued that is due then: the watchdog looks in time. Any thread. */
 void stall_expect(struct baton *b, uint64_t due_ns);
 
-/** The calling thread finds that turns are not made: gives up what is due, unless another thread has just looked. */
+/** The reactor, which waits for another thread's turn, gives up what is late meanwhile. */
 void stall_help(struct baton *b, uint64_t now_ns);
 
 /** The turn under way has lasted longer than BATON_STALL_MS. Any thread. */

@@ -122,7 +122,7 @@ static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_
     }
     atomic_store_explicit(&t->is_lent, false, memory_order_relaxed);
     paths_lend(b->paths, false);
-    return !active && !reactor_must_poll(b) && core_next_ns(b->core) >= woken_ns(t);
+    return !active && !b->loop.is_cut && !reactor_must_poll(b) && core_next_ns(b->core) >= woken_ns(t);
 }
 
 /* Without the lock, around a use of the bell: MPI may free it once a reactor was abandoned (turns_rest). */
@@ -221,14 +221,12 @@ static void attend(struct baton *b, uint64_t now)
 /*
  * A thread that does nothing but poll waits for the turns of another one, which may need this very core: one that was
  * woken would wait for the next tick of the system's clock, and one that yields between two turns until this thread
- * yields too, or is preempted. Where that one gets no core at all, or is stopped, this thread gives up what is due.
+ * yields too, or is preempted.
  */
-static void give_way(struct baton *b, uint64_t now, uint64_t spun)
+static void give_way(uint64_t spun)
 {
     if (spun < SPINNING_NS)
         return;
-    if (spun >= STALL_LATE_NS)
-        stall_help(b, now);
     sched_yield();
     polls.polled_ns = clock_now_ns(); /* however long that took, it spins on */
 }
@@ -297,7 +295,7 @@ bool turns_polled(struct baton *b, bool any)
         turned = turn_for_poll(b, spun);
         owned_give(&t->lock);
     } else {
-        give_way(b, now, spun); /* whoever has the lock looks for itself, or the next poll does */
+        give_way(spun); /* whoever has the lock looks for itself, or the next poll does */
     }
     return turned;
 }

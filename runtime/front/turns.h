@@ -87,8 +87,7 @@ void turns_wake(struct baton *b);
 /**
  * Events were polled, and there were any or none: calls may make turns again. If there were none and something has
  * happened that no turn has seen yet, or the reactor is late, makes one here, and returns true: poll again. Where
- * another thread makes the turns, a thread that does nothing but poll yields its core here instead, and gives up what
- * is due if that thread gets none. Any thread.
+ * another thread makes the turns, a thread that does nothing but poll yields its core here instead. Any thread.
  */
 bool turns_polled(struct baton *b, bool any);
 

@@ -163,7 +163,8 @@ static bool may_write(const struct logger *l, const void *name, enum log_level l
     count[0] = '\0';
     if (l->limits == NULL || name == NULL || level >= LOG_DEBUG)
         return true;
-    pthread_mutex_lock(&l->limits->lock);
+    if (pthread_mutex_trylock(&l->limits->lock) != 0) /* its holder may be without a core: nobody waits for it */
+        return true;
     const uint64_t now = clock_now_ns();
     struct cause *c = cause_of(l->limits, name);
     bool may = c->written_ns == 0 || now - c->written_ns >= CLOCK_NS_PER_S;
@@ -224,7 +225,8 @@ void log_settle(const struct logger *l, bool all)
     for (unsigned i = 0; l->limits != NULL && i < CAUSES; i++) {
         struct cause *c = &l->limits->causes[i], owed = {0};
         char count[COUNT_BYTES] = "";
-        pthread_mutex_lock(&l->limits->lock);
+        if (pthread_mutex_trylock(&l->limits->lock) != 0) /* another thread writes a line: the next look settles */
+            return;
         const uint64_t now = clock_now_ns();
         if (c->more > 0 && (all || now - c->written_ns >= CLOCK_NS_PER_S)) {
             owed = *c;

@@ -7,17 +7,18 @@
  * hardly any system call.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/held.h"
 #include "mpi/world.h"
 #include "observe/metrics_page.h"
 #include "with_engine.h"
@@ -552,7 +553,7 @@ static bool trace_is_held(void)
     char path[64];
     trace_path(path, sizeof path);
     const int file = open(path, O_WRONLY | O_CLOEXEC);
-    const bool is_held = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const bool is_held = held_is(file);
     CHECK(file >= 0);
     close(file);
     return is_held;

@@ -191,7 +191,7 @@ static void a_thread_of_low_priority_holds_up_nobody(void)
 
 /* ---- the reactor ------------------------------------------------------------------------------------------------- */
 
-/* Inside a turn of the reactor, it sleeps: it is not inside MPI. */
+/* It sleeps inside a turn, and uses no processor time. */
 static void a_reactor_without_a_core(void)
 {
     setenv("BATON_FAULT", "stall@send.WANT#2+1000", 1);
@@ -199,7 +199,7 @@ static void a_reactor_without_a_core(void)
     unsetenv("BATON_FAULT");
     engine_want(&f.e, "nobody offers this either", 20000); /* its turn lasts */
     engine_stalls(&f.e);
-    want_is_answered("the reactor has been without a core for");
+    want_is_answered("the reactor has stood still for");
     down();
 }
 

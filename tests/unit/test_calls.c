@@ -80,7 +80,7 @@ static bool keep(void *arg, struct outcome *outcome)
 
 static uint32_t abandon_as(struct calls *c, struct given *g, uint64_t due_ns, const char *detail)
 {
-    struct calls_reason why = {0, due_ns, BATON_STATUS_FAILED, BATON_ESTALL, detail};
+    struct calls_reason why = {0, due_ns, false, BATON_STATUS_FAILED, BATON_ESTALL, detail};
     *g = (struct given){0};
     uint32_t n = calls_give_up(c, NOW, &why, keep, g);
     assert_int_equal(n, g->n);
@@ -307,16 +307,22 @@ static void test_only_calls_whose_time_is_over(void **state)
 static void test_only_calls_that_nobody_has_judged(void **state)
 {
     (void)state;
-    struct calls *c = calls_create(2);
+    struct calls *c = calls_create(3);
     struct call judged = make(CALL_WANT, 1), unjudged = make(CALL_WANT, 2);
-    struct calls_reason why = {NOW - 500 * MS, UINT64_MAX, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT, "late"};
+    struct call offer = make(CALL_OFFER, 3); /* its time may have moved on */
+    struct calls_reason why = {NOW - 500 * MS, UINT64_MAX, false, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT, "late"};
     struct given g = {0};
     set_timeout(&unjudged, 501);
+    set_timeout(&offer, 501);
+    enter(c, &offer);
+    why.wants_only = true;
     enter(c, &judged);
     enter(c, &unjudged);
     assert_int_equal(calls_give_up(c, NOW, &why, keep, &g), 1);
     assert_int_equal(g.events[0].id, 2);
     assert_int_equal(calls_give_up(c, NOW, &why, keep, &g), 0);
+    why.wants_only = false;
+    assert_int_equal(calls_give_up(c, NOW, &why, keep, &g), 1);
     calls_destroy(c);
 }
 
@@ -343,7 +349,7 @@ static void test_an_end_in_the_midst_of_giving_up(void **state)
 {
     (void)state;
     struct calls *c = calls_create(1);
-    struct calls_reason why = {0, UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
+    struct calls_reason why = {0, UINT64_MAX, false, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
     for (int round = 0; round < 4; round++) {
         struct call call = make(CALL_WANT, 7);
         struct between m = {.calls = c, .call = &call, .takes = round % 2 == 0};
@@ -377,7 +383,7 @@ static void test_what_cannot_be_told_is_not_given_up(void **state)
     (void)state;
     struct calls *c = calls_create(1);
     struct call call = make(CALL_WANT, 1);
-    struct calls_reason why = {0, UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
+    struct calls_reason why = {0, UINT64_MAX, false, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
     struct given g;
     enter(c, &call);
     assert_int_equal(calls_give_up(c, NOW, &why, refuse, NULL), 0);
@@ -470,7 +476,7 @@ static bool note(void *arg, struct outcome *outcome)
 static void *watch(void *arg)
 {
     struct race *r = arg;
-    struct calls_reason why = {0, UINT64_MAX, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
+    struct calls_reason why = {0, UINT64_MAX, false, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
     while (!r->over) {
         calls_give_up(r->calls, NOW, &why, note, r);
         r->turns++;

@@ -18,12 +18,12 @@
 enum { PLACES = 64 };
 
 static _Atomic unsigned reads, writes;
-static void (*before_write)(void), (*after_write)(void), (*after_push)(void); /* each runs once */
+typedef void (*hook_fn)(void);
+static _Atomic(hook_fn) before_write, after_write, after_push; /* each runs once */
 
-static void run_once(void (**what)(void))
+static void run_once(_Atomic(hook_fn) *what)
 {
-    void (*run)(void) = *what;
-    *what = NULL;
+    hook_fn run = *what != NULL ? atomic_exchange(what, NULL) : NULL;
     if (run != NULL)
         run();
 }
