@@ -33,10 +33,11 @@ void intake_push(struct intake *q, struct intake_item *item);
 
 /** NULL: there is none. The place is free again. One thread at a time, which sees what the one before did. */
 struct intake_item *intake_pop(struct intake *q);
-/** How many items it holds at most. */
-static inline uint32_t intake_most(const struct intake *q)
+/** It holds no more items than so many now: each that was pushed counts. */
+static inline uint32_t intake_held(const struct intake *q)
 {
-    return q->most;
+    const uint32_t taken = atomic_load_explicit(&q->taken, memory_order_relaxed);
+    return taken < q->most ? taken : q->most;
 }
 
 /** By whoever may pop: exact but for what is pushed meanwhile. */

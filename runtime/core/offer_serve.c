@@ -381,8 +381,11 @@ void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m
         bool waits = w != NULL && w->want == m->want_id;
         if (waits || attempt_ended(core, &m->end.name, &word) == NULL)
             heard = end_waits(core, a, word, m);
+    } else {
+        heard = m->type != WIRE_RELEASE; /* it is about the key's next offer: it comes again */
     }
-    if (heard && m->version >= WIRE_ENDS)
+    /* A CANCEL that names no lease is answered by CLOSED alone: ENDED would take back the RELEASE that follows it. */
+    if (heard && m->version >= WIRE_ENDS && (m->type != WIRE_CANCEL || m->end.generation != 0))
         ends_answer(core, peer, m->want_id);
     if (m->type == WIRE_CANCEL && !written) { /* else its push answers when it is quiet */
         struct wire_message closed = {

@@ -48,7 +48,7 @@ static bool keep(struct post *p, uint32_t peer, const uint8_t *data, uint32_t by
 {
     struct unsent *u = NULL;
     uint64_t most = 4 * p->c->settings->requests;
-    if (p->num_unsent < most && p->of[peer].unsent < most / 2)
+    if (p->of[peer].unsent == 0 || (p->num_unsent < most && p->of[peer].unsent < most / 2))
         u = malloc(sizeof *u + bytes);
     if (u == NULL) { /* wants are sent again by their timers, and offers expire: nothing hangs on one message */
         log_line(p->c->log, LOG_WARN, "a message to rank %u was dropped: %u wait for credits", peer, p->num_unsent);
@@ -88,7 +88,7 @@ void post_send(struct post *p, uint32_t peer, struct wire_message *m)
     uint32_t bytes = wire_encode(m, data);
     int rc = BATON_EAGAIN;
     note(p, TIMELINE_SENT, peer, m);
-    if (!post_is_blocked(p, peer))
+    if (p->of[peer].unsent == 0)
         rc = p->c->port->send(p->c->port->self, peer, data, bytes);
     count_add(&p->stats->messages_sent, 1);
     if (rc == BATON_EAGAIN && !keep(p, peer, data, bytes))
@@ -114,7 +114,6 @@ void post_flush(struct post *p)
         if (rc != 0)
             log_line(p->c->log, LOG_WARN, "a kept message to rank %u: %s", u->peer, baton_strerror(rc));
         to->unsent--;
-        to->spoken = false;
         p->num_unsent--;
         DL_DELETE(p->unsent, u);
         free(u);
@@ -123,17 +122,18 @@ void post_flush(struct post *p)
 
 bool post_waits(const struct post *p, uint32_t peer)
 {
-    return p->of[peer].unsent > p->of[peer].spoken;
+    return p->of[peer].unsent > (uint32_t)post_is_speaking(p, peer);
 }
 
-bool post_is_blocked(const struct post *p, uint32_t peer)
+bool post_is_speaking(const struct post *p, uint32_t peer)
 {
-    return p->of[peer].unsent > 0;
+    return p->of[peer].has_spoken && !post_has_left(p, peer, p->of[peer].spoken);
 }
 
 void post_spoken(struct post *p, uint32_t peer)
 {
-    p->of[peer].spoken = p->of[peer].unsent > 0;
+    p->of[peer].has_spoken = true;
+    p->of[peer].spoken = p->of[peer].sent;
 }
 
 uint32_t post_last(const struct post *p, uint32_t peer)

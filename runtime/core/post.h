@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * post: messages to other ranks and from them. Owns the messages that the port cannot take yet: they wait here, in
- * order for each peer. At most 4 x BATON_REQUESTS wait, half of that for one peer. More are dropped, which is safe
- * because whoever needs an answer sends its message again. Each message has a number, and one that came before is not
- * taken again.
+ * order for each peer. At most 4 x BATON_REQUESTS wait, half of that for one peer, and one for each. More are dropped,
+ * which is safe because whoever needs an answer sends its message again. Each message has a number, and one that came
+ * before is not taken again.
  *
  * Every file that sends a message calls it; core.c opens what comes.
  */
@@ -29,9 +29,9 @@ void post_send(struct post *p, uint32_t peer, struct wire_message *m);
 void post_flush(struct post *p);
 /** A message to that peer waits, other than a speaker's. */
 bool post_waits(const struct post *p, uint32_t peer);
-/** A message to that peer waits: speakers wait behind it. */
-bool post_is_blocked(const struct post *p, uint32_t peer);
-/** A speaker has spoken to that peer, to which nothing waited before. */
+/** A speaker's message to that peer waits: other speakers wait for it. */
+bool post_is_speaking(const struct post *p, uint32_t peer);
+/** The last message to that peer is a speaker's. */
 void post_spoken(struct post *p, uint32_t peer);
 /** How many wait, to all peers. */
 uint32_t post_waiting(const struct post *p);

@@ -19,8 +19,8 @@ struct letters {
     uint32_t unsent;     /* how many wait */
     uint64_t blocked_at; /* the last flush in which it took nothing */
     struct number seen;
-    bool spoken; /* the first that waits is a speaker's */
-    bool closed;
+    bool closed, has_spoken;
+    uint32_t spoken; /* has_spoken: the number of the last message of a speaker's */
 };
 
 struct post {

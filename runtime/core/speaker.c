@@ -58,7 +58,7 @@ static void say(struct core *core, struct speaker *speaker)
 
 static void speak(struct core *core, struct speaker *speaker)
 {
-    struct listener *l = post_is_blocked(core->post, speaker->peer) ? listener_of(core, speaker->peer) : NULL;
+    struct listener *l = post_is_speaking(core->post, speaker->peer) ? listener_of(core, speaker->peer) : NULL;
     if (l != NULL)
         queue_join(&l->speakers, &speaker->place);
     else
@@ -106,7 +106,7 @@ void speakers_flush(struct core *core)
     struct queued *first;
     HASH_ITER(hh, core->post->listeners, l, next)
     {
-        while (!post_is_blocked(core->post, l->peer) && (first = queue_take(&l->speakers)) != NULL)
+        while (!post_is_speaking(core->post, l->peer) && (first = queue_take(&l->speakers)) != NULL)
             say(core, (struct speaker *)((char *)first - offsetof(struct speaker, place)));
         if (l->speakers.first == NULL)
             listener_free(core, l);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * speaker: a word that is said to a peer again and again, with growing pauses, until it is answered. While messages to
- * that peer wait for credits, speakers wait behind them in the order in which they came, without a message: each makes
- * its message when that can leave. So thousands of words need no memory, none is dropped, each has its turn as fast as
- * the peer takes messages, and none is said that is void by then. The pause begins when the word has been said.
+ * speaker: a word that is said to a peer again and again, with growing pauses, until it is answered. One message of a
+ * speaker's waits among the messages to that peer, in its turn. While it does, other speakers wait behind it in the
+ * order in which they came, without a message: each makes its message when the one before has left. So thousands of
+ * words need no memory, each has its turn as fast as the peer takes messages, messages of other kinds do not hold them
+ * up, and none is said that is void by then. The pause begins when the word has been said.
  *
  * Who repeats a word embeds a speaker: leg.c and ends.c. core.c lets them speak.
  */
@@ -31,7 +32,7 @@ struct speaker {
 /** All speakers have stopped. Before post_destroy. */
 void speakers_destroy(struct core *core);
 
-/** Speaks to that peer from now on, within this call if no message to the peer waits. */
+/** Speaks to that peer from now on, within this call if no speaker's message to the peer waits. */
 void speaker_begin(struct core *core, struct speaker *speaker, uint32_t peer, speaker_say *how);
 /** It speaks again after the first pause, which begins now. */
 void speaker_pause(struct core *core, struct speaker *speaker, uint32_t peer, speaker_say *how);

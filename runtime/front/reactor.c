@@ -54,7 +54,7 @@ static void begin_look(struct baton *b, uint64_t now)
     if (l->hearing.look_ns != 0)
         return;
     l->hearing.look_ns = now;
-    look_begin(&l->hearing.calls, intake_most(&b->submits));
+    look_begin(&l->hearing.calls, intake_held(&b->submits));
     b->port->path.look(b->port->path.self);
 }
 
@@ -223,7 +223,8 @@ bool reactor_turn(struct baton *b, uint64_t began)
     l->snapshot_is_stale |= active;
     if (snapshot_is_due(b, now))
         take_snapshot(b, now);
-    atomic_store_explicit(&l->judged_ns, began, memory_order_relaxed);
+    atomic_store_explicit(&l->judged_ns, l->hearing.heard_ns, memory_order_relaxed);
+    atomic_store_explicit(&l->turns.ended_ns, began, memory_order_relaxed);
     atomic_store_explicit(&l->turn_ns, 0, memory_order_release);
     return active;
 }
@@ -456,6 +457,11 @@ uint64_t reactor_turn_ns(const struct baton *b)
 uint64_t reactor_judged_ns(const struct baton *b)
 {
     return atomic_load_explicit(&b->loop.judged_ns, memory_order_relaxed);
+}
+
+uint64_t reactor_turned_ns(const struct baton *b)
+{
+    return atomic_load_explicit(&b->loop.turns.ended_ns, memory_order_relaxed);
 }
 
 static int stop_in_caller(struct baton *b)

@@ -62,7 +62,7 @@ struct loop {
     _Atomic bool stop, abandon; /* abandon: MPI is being finalised, nothing may be called any more */
     struct latch ended;         /* the thread is at its end */
     _Atomic uint64_t turn_ns;   /* when the turn under way began; 0: none */
-    _Atomic uint64_t judged_ns; /* when the last turn that has ended began: turns are made for what was due by then */
+    _Atomic uint64_t judged_ns; /* what was due by then, the core has judged */
     struct turns turns;
     /* whoever makes turns */
     struct port_event events[LOOP_EVENTS]; /* of a turn: not on the stack of a thread that is lent */
@@ -111,7 +111,9 @@ void reactor_refresh(struct baton *b);
 
 /** When the turn under way began; 0: none is. Any thread. */
 uint64_t reactor_turn_ns(const struct baton *b);
-/** When the last turn that has ended began; 0: none has. Turns are made for what was due by then. Any thread. */
+/** When the last turn that has ended began; 0: none has. Any thread. */
+uint64_t reactor_turned_ns(const struct baton *b);
+/** What was due by then, the core has judged: all had been heard that came before. Any thread. */
 uint64_t reactor_judged_ns(const struct baton *b);
 
 /**

@@ -84,6 +84,16 @@ static bool is_own_turn(const struct baton *b)
     return reactor_turn_ns(b) != 0 && !turns_are_lent(&b->loop.turns);
 }
 
+/*
+ * Up to when no call is late. While turns are made, the core judges all that was due when the last one began: it only
+ * has to hear first what came before. Where they are not, it judges no more than it has.
+ */
+static uint64_t judged_ns(const struct baton *b, uint64_t now)
+{
+    const uint64_t since = stuck_since(b, now);
+    return since != 0 && now >= since + STALL_LATE_NS ? reactor_judged_ns(b) : reactor_turned_ns(b);
+}
+
 static void describe(const struct baton *b, uint64_t now, char detail[DETAIL_BYTES])
 {
     const uint64_t since = stuck_since(b, now);
@@ -108,7 +118,7 @@ static void give_up_late(struct baton *b, uint64_t now)
     char detail[DETAIL_BYTES];
     describe(b, now, detail);
     give_up(b, now,
-            &(struct calls_reason){.judged_ns = reactor_judged_ns(b),
+            &(struct calls_reason){.judged_ns = judged_ns(b, now),
                                    .due_ns = clock_before(now, STALL_LATE_NS),
                                    .wants_only = true,
                                    .status = BATON_STATUS_EXPIRED,
@@ -168,9 +178,9 @@ static void look_at_turn(struct baton *b, uint64_t now, uint64_t pause)
 }
 
 /* When a call will be late that is due next and that no turn has judged. */
-static uint64_t next_late_ns(struct baton *b)
+static uint64_t next_late_ns(struct baton *b, uint64_t now)
 {
-    const uint64_t due = b->loop.is_threaded ? calls_next_due_ns(b->calls, reactor_judged_ns(b)) : UINT64_MAX;
+    const uint64_t due = b->loop.is_threaded ? calls_next_due_ns(b->calls, judged_ns(b, now)) : UINT64_MAX;
     return due < UINT64_MAX - STALL_LATE_NS ? due + STALL_LATE_NS : UINT64_MAX;
 }
 
@@ -179,7 +189,7 @@ static void look(struct baton *b, uint64_t now, uint64_t pause)
 {
     struct stall *s = &b->stall;
     look_at_core(b, now);
-    if (next_late_ns(b) <= now && (!is_own_turn(b) || atomic_load_explicit(&s->is_off_core, memory_order_relaxed)))
+    if (next_late_ns(b, now) <= now && (!is_own_turn(b) || atomic_load_explicit(&s->is_off_core, memory_order_relaxed)))
         give_up_late(b, now);
     if (now < s->paused_ns + pause)
         return;
@@ -197,7 +207,7 @@ static uint64_t plan_look(struct baton *b, uint64_t looked, uint64_t pause)
     const uint64_t last = s->was_late ? looked + pause : s->paused_ns + pause;
     atomic_store_explicit(&s->looks_ns, last, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    uint64_t until = s->was_late ? last : next_late_ns(b);
+    uint64_t until = s->was_late ? last : next_late_ns(b, looked);
     if (until > last)
         until = last;
     if (until < looked + AGAIN_NS)

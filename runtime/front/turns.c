@@ -246,7 +246,7 @@ static bool is_late(const struct turns *t, uint64_t now)
 static bool is_due(const struct baton *b, uint64_t now, uint64_t spun)
 {
     return has_rung(b) || is_late(&b->loop.turns, now) ||
-           (spun >= SPINNING_NS && now > reactor_judged_ns(b) + UNRUNG_NS);
+           (spun >= SPINNING_NS && now > reactor_turned_ns(b) + UNRUNG_NS);
 }
 
 /* A turn for a poll that found nothing, or rings that are owed. Under the lock. True: a turn was made. */

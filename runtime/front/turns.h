@@ -52,6 +52,7 @@ struct turns {
     /* written under the lock, read by any thread */
     _Atomic bool is_open;      /* others may make turns: the reactor has begun its loop, and nothing closes */
     _Atomic bool is_lent;      /* the turn under way is not the reactor's */
+    _Atomic uint64_t ended_ns; /* when the last turn that has ended began */
     _Atomic uint64_t owed_ns;  /* since when rings are put off; 0: none are */
     _Atomic uint64_t woken_ns; /* when the reactor, which sleeps or yields, wakes of itself; 0: it does neither */
     count_t count[TURNS_BY];

@@ -94,7 +94,7 @@ static void cancels_after_a_silence(void **state)
     world_run(&w, 4000 * MS);
     for (uint32_t i = 0; i < WANTS; i++)
         assert_int_equal(world_given_up(&w, 1, d[i]) != NULL, world_mode == BATON_MODE_PUSH);
-    run(&w, 5000 * MS);
+    run(&w, 5600 * MS);
     for (uint32_t i = 0; i < WANTS; i++)
         ENDED(&w, 1, d[i], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     assert_int_equal(ends_owed(w.ranks[1].core), 0);

@@ -69,7 +69,7 @@ bool reactor_must_end(const struct loop *l)
     return they.must_end;
 }
 
-uint64_t reactor_judged_ns(const struct baton *of)
+uint64_t reactor_turned_ns(const struct baton *of)
 {
     (void)of;
     return now_ns - they.last_turn_us * US;

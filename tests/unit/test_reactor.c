@@ -685,6 +685,7 @@ static void test_an_idle_turn(void **state)
     assert_true(they.stepped == 1 && they.turn_rings == 1 && they.fabric_rings == 1 && they.woken == 1);
     assert_int_equal(reactor_turn_ns(&b), 0);
     assert_int_equal(reactor_judged_ns(&b), began);
+    assert_int_equal(reactor_turned_ns(&b), began);
     assert_int_equal(b.loop.num_turns, 1);
     assert_false(b.loop.snapshot_is_stale || b.loop.is_cut);
 }

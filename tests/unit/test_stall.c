@@ -123,6 +123,12 @@ uint64_t reactor_judged_ns(const struct baton *of)
     return they.judged_ns;
 }
 
+uint64_t reactor_turned_ns(const struct baton *of)
+{
+    (void)of;
+    return they.judged_ns;
+}
+
 uint32_t owned_by(const struct owned *o)
 {
     return o->word;
