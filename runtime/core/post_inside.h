@@ -17,10 +17,10 @@ struct unsent {
 struct letters {
     uint32_t sent;       /* the number of the last message to it */
     uint32_t unsent;     /* how many wait */
-    uint64_t blocked_at; /* the last flush in which it took nothing */
+    uint32_t blocked_at; /* the last flush in which it took nothing */
+    uint32_t spoken;     /* has_spoken: the number of the last message of a speaker's */
     struct number seen;
     bool closed, has_spoken;
-    uint32_t spoken; /* has_spoken: the number of the last message of a speaker's */
 };
 
 struct post {
@@ -29,7 +29,7 @@ struct post {
     struct unsent *unsent;
     uint32_t num_unsent;
     struct listener *listeners; /* peers that speakers wait to speak to (speaker.c) */
-    uint64_t flushes;
+    uint32_t flushes;
     struct letters of[]; /* by rank */
 };
 

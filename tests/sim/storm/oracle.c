@@ -584,7 +584,7 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
                    attempts_ended(core), leases_live(core->leases));
     if (ends_owed(core) > 2 * set->requests)
         storm_fail(s, "rank %u: the ends of %u wants are owed", r->rank, ends_owed(core));
-    if (post_waiting(core->post) > 4 * set->requests)
+    if (post_waiting(core->post) > 4 * set->requests + s->num_ranks) /* each peer has a place for one */
         storm_fail(s, "rank %u: %u messages wait for credits", r->rank, post_waiting(core->post));
     uint64_t copied = movers_held(core, BATON_PATH_SHM), far = movers_held(core, BATON_PATH_RMA);
     uint64_t most_copied = storm_limit(s, BATON_PATH_SHM), most_far = storm_limit(s, BATON_PATH_RMA);
