@@ -12,6 +12,12 @@ static const struct world_engine one_to_one[] = {
     {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 64},
     {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 64},
 };
+static const struct world_engine one_to_three[] = {
+    {.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 64},
+    {.name = "D1", .tp = 1, .heads_total = 4, .num_blocks = 64},
+    {.name = "D2", .tp = 1, .heads_total = 4, .num_blocks = 64},
+    {.name = "D3", .tp = 1, .heads_total = 4, .num_blocks = 64},
+};
 
 #define WANTS 16  /* as many as there are leases */
 #define CREDITS 2 /* messages that a rank takes in a time of TICK */
@@ -163,6 +169,126 @@ static void ended_wants_are_bounded(void **state)
     world_fini(&w);
 }
 
+/* The wants were refused as busy. Their RELEASE finds no room, and the answer to their CANCEL does not replace it. */
+static void a_release_is_said_until_it_is_answered(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    baton_id_t d[WANTS], o[WANTS];
+    w.settings.waiting = 4;    /* of one rank 1 */
+    w.settings.tombstones = 4; /* likewise */
+    want_all(&w, d, 100);
+    world_run(&w, 3000 * MS);
+    for (uint32_t i = 0; i < WANTS; i++)
+        ENDED(&w, 1, d[i], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
+    assert_int_equal(ends_owed(w.ranks[1].core), WANTS - 1); /* there was room for one */
+    offer_all(&w, o, 20000);
+    world_run(&w, 4000 * MS);
+    for (uint32_t i = 0; i < WANTS; i++)
+        ENDED(&w, 0, o[i], BATON_STATUS_FAILED, BATON_ETIMEDOUT);
+    assert_int_equal(ends_owed(w.ranks[1].core), 0);
+    world_fini(&w);
+}
+
+/* A push still reads the blocks of a cancelled offer when a want of another engine ends: the next offer hears it. */
+static void a_release_meets_an_offer_that_drains(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_three);
+    w.mode = BATON_MODE_PUSH;
+    w.ranks[1].move_extra_ns = 1500 * MS;
+    baton_id_t o = world_offer(&w, 0, "key", 0, 1, 4, 20000);
+    world_want(&w, 1, "P", "key", 0, 1, 4, 10000);
+    world_run(&w, 100 * MS);
+    world_cancel(&w, 0, o);
+    w.mode = BATON_MODE_PULL;
+    baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 4, 10000);
+    world_run(&w, 200 * MS);
+    world_cancel(&w, 2, d);
+    world_run(&w, 1000 * MS);
+    ENDED(&w, 2, d, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    assert_null(world_event(&w, 0, o)); /* it drains */
+    world_run(&w, 4000 * MS);
+    assert_non_null(world_event(&w, 0, o));
+    w.seat = "D2";
+    o = world_offer(&w, 0, "key", 0, 1, 4, 20000);
+    world_run(&w, 4100 * MS);
+    ENDED(&w, 0, o, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    world_fini(&w);
+}
+
+static void append(struct world *w, baton_id_t chunks, uint32_t first, uint32_t end)
+{
+    for (uint32_t k = first; k < end; k++)
+        world_append(w, 0, chunks, k, 1, 4 * (k + 1));
+}
+
+/* Each rank serves the other one. There is always a message about chunks that waits for the peer to take it. */
+static void words_leave_among_other_messages(void **state)
+{
+    (void)state;
+    NOT_BY_WORDS();
+    WORLD(w, one_to_one);
+    world_offer(&w, 1, "first", 0, 1, 4, 60000);
+    world_offer(&w, 1, "other", 0, 1, 4, 60000);
+    DONE_AFTER(&w, 0, world_want(&w, 0, "D", "first", 60, 1, 4, 50000), 100 * MS);
+    const baton_id_t chunks = world_offer_chunks(&w, 0, "chunks", 240, false, 60000);
+    w.mode = BATON_MODE_PULL; /* its reader is told of each chunk */
+    world_want(&w, 1, "P", "chunks", 0, 1, 240, 50000);
+    w.mode = world_mode;
+    world_run(&w, 200 * MS);
+    w.ranks[1].deaf = true;
+    append(&w, chunks, 0, 10);
+    const baton_id_t d = world_want(&w, 0, "D", "other", 61, 1, 4, 50000);
+    for (uint32_t k = 10; k < 60; k += CREDITS) {
+        append(&w, chunks, k, k + CREDITS);
+        run(&w, w.now + 1); /* one TICK */
+    }
+    assert_true(post_waiting(w.ranks[0].core->post) > 0);
+    DONE(&w, 0, d);
+    world_fini(&w);
+}
+
+/* Two peers take nothing, and messages to them fill the post. A third one, which takes all, is spoken to at once. */
+static void silent_peers_hold_up_no_words_to_others(void **state)
+{
+    (void)state;
+    NOT_BY_WORDS();
+    WORLD(w, one_to_three);
+    baton_id_t o[2], d[8];
+    char key[16];
+    w.settings.requests = 4;
+    world_offer(&w, 3, "first", 0, 1, 4, 60000);
+    DONE_AFTER(&w, 0, world_want(&w, 0, "D3", "first", 60, 1, 4, 50000), 100 * MS);
+    w.mode = BATON_MODE_PULL; /* readers are told of each chunk */
+    for (uint32_t i = 0; i < 2; i++) {
+        w.seat = i == 0 ? "D1" : "D2";
+        o[i] = world_offer_chunks(&w, 0, w.seat, 80, false, 60000);
+        world_want(&w, 1 + i, "P", w.seat, 0, 1, 80, 50000);
+    }
+    world_run(&w, 200 * MS);
+    w.ranks[1].deaf = w.ranks[2].deaf = true;
+    for (uint32_t k = 0; k < 20; k++)
+        for (uint32_t i = 0; i < 2; i++)
+            world_append(&w, 0, o[i], 20 * i + k, 1, 4 * (k + 1));
+    assert_int_equal(post_waiting(w.ranks[0].core->post), 4 * w.settings.requests); /* it is full */
+    w.seat = NULL;
+    w.mode = world_mode;
+    w.ranks[3].deaf = true; /* for a millisecond */
+    for (uint32_t i = 0; i < 8; i++) {
+        name(key, i);
+        world_offer(&w, 3, key, i, 1, 4, 60000);
+        d[i] = world_want(&w, 0, "D3", key, 50 + i, 1, 4, 50000);
+    }
+    world_run(&w, 201 * MS);
+    w.ranks[3].deaf = false;
+    core_step(w.ranks[0].core, w.now, w.now, NULL, 0);
+    world_run(&w, 210 * MS);
+    for (uint32_t i = 0; i < 8; i++)
+        DONE(&w, 0, d[i]);
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +297,10 @@ int main(void)
         cmocka_unit_test(one_word_waits),
         cmocka_unit_test(ended_wants_hold_up_none),
         cmocka_unit_test(ended_wants_are_bounded),
+        cmocka_unit_test(a_release_is_said_until_it_is_answered),
+        cmocka_unit_test(a_release_meets_an_offer_that_drains),
+        cmocka_unit_test(words_leave_among_other_messages),
+        cmocka_unit_test(silent_peers_hold_up_no_words_to_others),
     };
     return WORLD_ALL_WAYS(tests);
 }
