@@ -10,11 +10,14 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -386,6 +389,66 @@ static void lines_of_threads_do_not_mix(void **state)
         assert_int_equal(next[i], LINES_EACH);
 }
 
+/* A thread whose line names a text that cannot be read yet. It is held in the midst of its line. */
+static struct {
+    struct logger log;
+    char *text;
+    size_t bytes;
+    int held[2], go_on[2]; /* pipes: that it is held, and that it may go on */
+    bool was_let_go;       /* before the time was up */
+} slow;
+
+static void wait_for_the_text(int number)
+{
+    struct pollfd go_on = {.fd = slow.go_on[0], .events = POLLIN};
+    (void)number;
+    const bool told = write(slow.held[1], "", 1) == 1;
+    slow.was_let_go = told && poll(&go_on, 1, 30000) == 1;
+    mprotect(slow.text, slow.bytes, PROT_READ); /* it is empty */
+}
+
+static void *write_slowly(void *arg)
+{
+    (void)arg;
+    log_line_of(&slow.log, &slow, LOG_WARN, "slow %s", slow.text); /* the second of its cause: it is counted */
+    return NULL;
+}
+
+/* That thread may hold the lock of the limits. */
+static void a_slow_line_holds_up_no_other(void **state)
+{
+    (void)state;
+    const struct sigaction waits = {.sa_handler = wait_for_the_text};
+    struct sigaction before;
+    pthread_t thread;
+    char byte;
+    slow.log = (struct logger){.level = LOG_WARN, .rank = 1, .limits = log_limits_create()};
+    slow.bytes = (size_t)sysconf(_SC_PAGESIZE);
+    slow.text = mmap(NULL, slow.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(slow.text != MAP_FAILED && pipe(slow.held) == 0 && pipe(slow.go_on) == 0);
+    log_line_of(&slow.log, &slow, LOG_WARN, "first");
+    assert_int_equal(sigaction(SIGSEGV, &waits, &before), 0);
+    assert_int_equal(pthread_create(&thread, NULL, write_slowly, NULL), 0);
+    const bool held = read(slow.held[0], &byte, 1) == 1;
+    log_line(&slow.log, LOG_WARN, "other");
+    log_settle(&slow.log, true);
+    const bool told = write(slow.go_on[1], "", 1) == 1;
+    pthread_join(thread, NULL);
+    sigaction(SIGSEGV, &before, NULL);
+    restore();
+    assert_true(held && told && slow.was_let_go);
+    char text[256];
+    assert_true(next_packet(text, sizeof text));
+    assert_string_equal(text, "baton[1] warning: first\n");
+    expect_only("baton[1] warning: other\n");
+    for (int i = 0; i < 2; i++) {
+        close(slow.held[i]);
+        close(slow.go_on[i]);
+    }
+    munmap(slow.text, slow.bytes);
+    log_limits_destroy(slow.log.limits);
+}
+
 #define LOG_TEST(test) cmocka_unit_test_setup_teardown(test, capture, release)
 
 int main(void)
@@ -405,6 +468,7 @@ int main(void)
         LOG_TEST(a_long_line_keeps_its_count),
         LOG_TEST(a_sink_takes_the_sentence_alone),
         LOG_TEST(lines_of_threads_do_not_mix),
+        LOG_TEST(a_slow_line_holds_up_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

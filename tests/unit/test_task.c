@@ -62,6 +62,25 @@ static void test_ranks(void **state)
     in_a_thread(lower);
 }
 
+/* The flag stays: only a thread with privileges may take it off. */
+static void *reset_on_fork(void *arg)
+{
+    (void)arg;
+    take_policy(SCHED_BATCH);
+    const int batch = task_rank(0);
+    take_policy(SCHED_BATCH | SCHED_RESET_ON_FORK);
+    assert_int_equal(task_rank(0), batch);
+    take_policy(SCHED_IDLE | SCHED_RESET_ON_FORK);
+    assert_int_equal(task_rank(0), 0);
+    return NULL;
+}
+
+static void test_what_its_children_get_does_not_count(void **state)
+{
+    (void)state;
+    in_a_thread(reset_on_fork);
+}
+
 static void *look_again(void *arg)
 {
     (void)arg;
@@ -99,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_what_its_children_get_does_not_count),
         cmocka_unit_test(test_it_is_looked_up_now_and_then),
         cmocka_unit_test(test_how_long_it_ran),
     };
