@@ -28,7 +28,7 @@ struct entry {
     _Atomic uint32_t below;  /* free: the place below it on the stack of those that are */
     bool passed_on;          /* the core was told to end it. Whoever makes turns */
     bool hears;              /* a verdict on it will be told */
-    baton_event_type_t of;   /* OFFER or WANT */
+    _Atomic int of; /* OFFER or WANT: a baton_event_type_t, also read of a place that is given anew meanwhile */
     baton_mode_t mode;
     baton_id_t id;
     char key[BATON_KEY_MAX];
@@ -70,6 +70,11 @@ static uint64_t word_of(struct calls *c, uint32_t place)
 {
     /* acquire: what an open entry has was written before, by the release in enter. */
     return atomic_load_explicit(&c->entry[place].word, memory_order_acquire);
+}
+
+static bool is_want(const struct entry *entry)
+{
+    return atomic_load_explicit(&entry->of, memory_order_relaxed) == BATON_EVENT_WANT;
 }
 
 static unsigned state_of(uint64_t word)
@@ -120,7 +125,8 @@ static void enter(struct calls *c, struct call *call)
     struct entry *entry = &c->entry[place];
     entry->passed_on = false;
     entry->hears = call->verdict != NULL;
-    entry->of = call->kind == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
+    atomic_store_explicit(&entry->of, call->kind == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT,
+                          memory_order_relaxed);
     entry->mode = call->kind == CALL_WANT ? call->want.mode : BATON_MODE_AUTO;
     entry->id = call->id;
     entry->attempt = call->attempt;
@@ -203,7 +209,7 @@ static struct outcome *outcome_of(const struct entry *entry, uint64_t now, const
         return NULL;
     baton_event_t *e = &outcome->event;
     *e = (baton_event_t){.type = BATON_EVENT_GIVEN_UP,
-                         .of = entry->of,
+                         .of = is_want(entry) ? BATON_EVENT_WANT : BATON_EVENT_OFFER,
                          .status = why->status,
                          .error = why->error,
                          .id = entry->id,
@@ -246,7 +252,7 @@ uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason 
         if (state_of(word) != OPEN)
             continue;
         const uint64_t due_ns = atomic_load_explicit(&c->entry[i].due_ns, memory_order_relaxed);
-        const bool is_meant = !why->wants_only || c->entry[i].of == BATON_EVENT_WANT;
+        const bool is_meant = !why->wants_only || is_want(&c->entry[i]);
         if (is_meant && due_ns > why->judged_ns && due_ns <= why->due_ns)
             n += give_up(c, i, word, now, why, tell, arg);
     }
@@ -257,7 +263,7 @@ uint64_t calls_next_due_ns(struct calls *c, uint64_t after_ns)
 {
     uint64_t next = UINT64_MAX;
     for (uint32_t i = 0; i < num_used(c); i++) {
-        if (state_of(word_of(c, i)) != OPEN || c->entry[i].of != BATON_EVENT_WANT)
+        if (state_of(word_of(c, i)) != OPEN || !is_want(&c->entry[i]))
             continue;
         const uint64_t due_ns = atomic_load_explicit(&c->entry[i].due_ns, memory_order_relaxed);
         if (due_ns > after_ns && due_ns < next)

@@ -74,7 +74,8 @@ static uint64_t stuck_since(const struct baton *b, uint64_t now)
 {
     const uint64_t began = reactor_turn_ns(b);
     const uint64_t woken = atomic_load_explicit(&b->loop.turns.woken_ns, memory_order_relaxed);
-    const uint64_t since = began != 0 ? began : woken;
+    const uint64_t ended = reactor_turned_ns(b), between = woken > ended ? woken : ended;
+    const uint64_t since = began != 0 ? began : b->loop.is_threaded ? between : 0;
     return since < now ? since : 0;
 }
 
@@ -153,14 +154,15 @@ static void look_at_core(struct baton *b, uint64_t now)
 static void look_at_turn(struct baton *b, uint64_t now, uint64_t pause)
 {
     const uint64_t began = reactor_turn_ns(b), since = stuck_since(b, now);
-    const uint64_t inside = began != 0 && now > began ? now - began : 0;
+    const uint64_t excused = began == b->stall.excused_turn_ns ? b->stall.excused_ns : 0;
+    const uint64_t inside = began != 0 && now > began + excused ? now - began - excused : 0;
     const bool was = atomic_load_explicit(&b->stall.turn_ns, memory_order_relaxed) == began;
     char detail[DETAIL_BYTES];
-    if (since == 0 || now - since <= pause) /* the reactor itself gives calls up in time */
+    if (since == 0 || now <= since + pause + excused) /* the reactor itself gives calls up in time */
         return;
     describe(b, now, detail);
     give_up(b, now,
-            &(struct calls_reason){.due_ns = clock_before(now, b->settings.quiet_ms * CLOCK_NS_PER_MS),
+            &(struct calls_reason){.due_ns = clock_before(now, b->settings.quiet_ms * CLOCK_NS_PER_MS + excused),
                                    .status = BATON_STATUS_EXPIRED,
                                    .error = BATON_ETIMEDOUT,
                                    .detail = detail});
@@ -218,14 +220,20 @@ static uint64_t plan_look(struct baton *b, uint64_t looked, uint64_t pause)
 
 /*
  * Who was late itself gives the others a pause before it judges them, since the whole process may have been paused; but
- * only once, unless it was late by a pause again.
+ * only once, unless it was late by a pause again. The time by which it was late does not count against the turn.
  */
-static bool is_late(struct stall *s, uint64_t planned, uint64_t now, uint64_t pause)
+static bool is_late(struct baton *b, uint64_t planned, uint64_t now, uint64_t pause)
 {
-    s->was_late = now > planned + (s->was_late ? pause : STALL_LATE_NS);
-    if (s->was_late)
-        s->paused_ns = now;
-    return s->was_late;
+    struct stall *s = &b->stall;
+    s->was_late = now > planned + (s->was_late && pause > STALL_LATE_NS ? pause : STALL_LATE_NS);
+    if (!s->was_late)
+        return false;
+    s->paused_ns = now;
+    s->seen_turn_ns = 0; /* what its thread ran before says nothing */
+    const uint64_t turn = reactor_turn_ns(b);
+    s->excused_ns = now - planned + (turn == s->excused_turn_ns ? s->excused_ns : 0);
+    s->excused_turn_ns = turn;
+    return true;
 }
 
 static void *stall_main(void *arg)
@@ -246,7 +254,7 @@ static void *stall_main(void *arg)
         if (now < until) /* it was rung: it ends, or looks sooner */
             continue;
         log_settle(&b->log, false);
-        if (!is_late(s, until, now, pause))
+        if (!is_late(b, until, now, pause))
             look(b, now, pause);
         looked = now;
     }

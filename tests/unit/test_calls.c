@@ -476,8 +476,9 @@ static bool note(void *arg, struct outcome *outcome)
 static void *watch(void *arg)
 {
     struct race *r = arg;
-    struct calls_reason why = {0, UINT64_MAX, false, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"};
+    struct calls_reason why = {0, UINT64_MAX, true, BATON_STATUS_FAILED, BATON_ESTALL, "stuck"}; /* all are wants */
     while (!r->over) {
+        calls_next_due_ns(r->calls, 0);
         calls_give_up(r->calls, NOW, &why, note, r);
         r->turns++;
         sched_yield();

@@ -36,6 +36,7 @@ static const struct look {
     uint64_t ran_ms;   /* its thread has run for so long in all */
     uint64_t due_ms;   /* a call is due so long ago that no turn has judged; 0: none is */
     uint64_t woken_ms; /* without a turn: the reactor should have made one so long ago; 0: it sleeps */
+    bool is_awake;     /* without a turn: it does not sleep either */
     bool is_lent;      /* the turn is a thread's of the engine */
     uint64_t asked_ms; /* how long it meant to sleep; 0: a pause */
 } * looks;
@@ -95,6 +96,8 @@ void bell_sleep(struct bell *bell, uint32_t seen, uint64_t timeout_ns)
     b.loop.turns.is_lent = looks->is_lent;
     b.loop.turns.lock.word = looks->is_lent || looks->inside_ms > 0 ? TID : 0;
     b.loop.turns.woken_ns = looks->woken_ms > 0 ? now_ns - looks->woken_ms * MS : 0;
+    if (looks->woken_ms == 0 && looks->inside_ms == 0 && !looks->is_awake)
+        b.loop.turns.woken_ns = now_ns + CLOCK_NS_PER_S;
     looks++;
     num_looks--;
 }
@@ -350,6 +353,31 @@ static void test_a_process_that_was_stopped(void **state)
     assert_int_equal(they.gave_up, 4);
 }
 
+/* A turn that began before the process was stopped goes on for long after: the stop does not count. */
+static void test_a_turn_around_a_stop(void **state)
+{
+    (void)state;
+    const struct look these[] = {{.slept_ms = PAUSE_MS + STALL_MS, .inside_ms = STALL_MS + 1},
+                                 {.slept_ms = PAUSE_MS, .inside_ms = STALL_MS + 1 + PAUSE_MS}};
+    watch(these, 2);
+    assert_int_equal(they.stalls, 0);
+    assert_false(stall_is_on(&b));
+    for (unsigned i = 0; i < they.gave_up; i++)
+        assert_int_not_equal(they.why[i].due_ns, UINT64_MAX);
+    they.turn_ns = 0;
+}
+
+/* Between two turns the reactor lost its core: no turn is under way, and it does not sleep. */
+static void test_a_reactor_between_two_turns(void **state)
+{
+    (void)state;
+    they.outcomes = 1;
+    they.judged_ns = now_ns - 5 * MS; /* which is also when the last turn that ended began */
+    watch((const struct look[]){{.slept_ms = PAUSE_MS, .is_awake = true}, {.slept_ms = PAUSE_MS, .is_awake = true}}, 2);
+    assert_true(they.gave_up > 0);
+    assert_int_equal(they.why[they.gave_up - 1].due_ns, now_ns - QUIET_MS * MS);
+}
+
 /* ---- threads without a core -------------------------------------------------------------------------------------- */
 
 static void assert_late(unsigned i)
@@ -510,6 +538,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_thread_of_the_engine_without_a_core, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_that_does_not_wake, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_in_a_turn, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_turn_around_a_stop, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reactor_between_two_turns, begin, end),
         cmocka_unit_test_setup_teardown(test_a_look_in_between, begin, end),
         cmocka_unit_test_setup_teardown(test_a_call_that_is_due_soon, begin, end),
         cmocka_unit_test_setup_teardown(test_a_thread_that_helps, begin, end),
