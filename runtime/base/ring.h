@@ -4,7 +4,8 @@
  * bounded MPMC queue: a sequence number in each cell tells whose turn it is).
  *
  * PROGRESS. A push or pop touches one cell and retries only when another thread took that cell. A thread that is
- * stopped between taking a cell and filling it delays those who need that very cell, and nobody else.
+ * stopped between taking a cell and filling it hides all items behind that one, until it goes on. One that is stopped
+ * while it pops holds up pushes once they have gone round to its cell.
  *
  * ORDER. First in, first out, in the order in which cells were taken. What was written before ring_push happens before
  * the ring_pop that returns the item.
