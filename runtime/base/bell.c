@@ -19,28 +19,13 @@
  */
 #include "base/bell.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/futex.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-
-_Static_assert(sizeof(_Atomic uint32_t) == 4, "a futex is a plain word of 32 bits");
-
-/* Without FUTEX_PRIVATE_FLAG: the kernel then finds the word by its page, which processes share, not by address. */
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
-{
-    const int saved = errno;
-    syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
-    errno = saved;
-}
 
 /* Counts a ring. Whether somebody may sleep. */
 static bool count(struct bell *b)
@@ -53,6 +38,7 @@ static bool count(struct bell *b)
     return atomic_load_explicit(&b->asleep, memory_order_seq_cst) != 0;
 }
 
+/* Without FUTEX_PRIVATE_FLAG: the kernel then finds the word by its page, which processes share, not by address. */
 static void wake(struct bell *b)
 {
     futex(&b->rings, FUTEX_WAKE, INT_MAX, NULL);

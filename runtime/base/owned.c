@@ -4,24 +4,11 @@
  */
 #include "base/owned.h"
 
-#include <errno.h>
-#include <linux/futex.h>
-#include <stddef.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/task.h"
 
 #define WAITED UINT32_C(0x80000000) /* ids of threads are below 2^22 */
-
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
-{
-    const int saved = errno;
-    syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, timeout, NULL, 0);
-    errno = saved;
-}
 
 /* acquire: whoever holds the lock sees what the holder before stored, by the release in owned_give. */
 static bool swap(struct owned *o, uint32_t *from, uint32_t to)
@@ -51,7 +38,7 @@ bool owned_take(struct owned *o, uint64_t until_ns)
             return false;
         const uint64_t left = until_ns - now;
         const struct timespec timeout = {(time_t)(left / CLOCK_NS_PER_S), (long)(left % CLOCK_NS_PER_S)};
-        futex(&o->word, FUTEX_WAIT, word | WAITED, &timeout);
+        futex(&o->word, FUTEX_WAIT_PRIVATE, word | WAITED, &timeout);
         word = 0;
     }
 }
@@ -59,7 +46,7 @@ bool owned_take(struct owned *o, uint64_t until_ns)
 void owned_give(struct owned *o)
 {
     if ((atomic_exchange_explicit(&o->word, 0, memory_order_release) & WAITED) != 0)
-        futex(&o->word, FUTEX_WAKE, 1, NULL);
+        futex(&o->word, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 uint32_t owned_by(const struct owned *o)

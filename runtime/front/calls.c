@@ -28,7 +28,7 @@ struct entry {
     _Atomic uint32_t below;  /* free: the place below it on the stack of those that are */
     bool passed_on;          /* the core was told to end it. Whoever makes turns */
     bool hears;              /* a verdict on it will be told */
-    _Atomic int of; /* OFFER or WANT: a baton_event_type_t, also read of a place that is given anew meanwhile */
+    _Atomic int of;          /* OFFER or WANT; also read while the place is given anew */
     baton_mode_t mode;
     baton_id_t id;
     char key[BATON_KEY_MAX];

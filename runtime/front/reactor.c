@@ -281,8 +281,8 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
     const uint64_t rung = b->loop.rung_ns, quiet_since = rung > idle_since ? rung : idle_since;
     if (ring < due)
         due = ring;
-    if (b->loop.kept.outcome != NULL &&
-        !reactor_must_poll(b)) /* it waits for another thread, which may need this core */
+    /* What is kept waits for another thread, which may need this core. */
+    if (b->loop.kept.outcome != NULL && !reactor_must_poll(b))
         return now - idle_since < KEPT_NS ? SLEEP_LEAST_NS : KEPT_NS;
     if (now - idle_since < spin_ns(b) || reactor_must_poll(b) || due <= now)
         return 0;
