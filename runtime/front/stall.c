@@ -154,7 +154,7 @@ static void look_at_core(struct baton *b, uint64_t now)
 static void look_at_turn(struct baton *b, uint64_t now, uint64_t pause)
 {
     const uint64_t began = reactor_turn_ns(b), since = stuck_since(b, now);
-    const uint64_t excused = began == b->stall.excused_turn_ns ? b->stall.excused_ns : 0;
+    const uint64_t excused = since == b->stall.excused_since_ns ? b->stall.excused_ns : 0;
     const uint64_t inside = began != 0 && now > began + excused ? now - began - excused : 0;
     const bool was = atomic_load_explicit(&b->stall.turn_ns, memory_order_relaxed) == began;
     char detail[DETAIL_BYTES];
@@ -220,7 +220,8 @@ static uint64_t plan_look(struct baton *b, uint64_t looked, uint64_t pause)
 
 /*
  * Who was late itself gives the others a pause before it judges them, since the whole process may have been paused; but
- * only once, unless it was late by a pause again. The time by which it was late does not count against the turn.
+ * only once, unless it was late by a pause again. The time by which it was late does not count against a turn that was
+ * due all that time; of one that became due meanwhile, only the rest of it.
  */
 static bool is_late(struct baton *b, uint64_t planned, uint64_t now, uint64_t pause)
 {
@@ -230,9 +231,9 @@ static bool is_late(struct baton *b, uint64_t planned, uint64_t now, uint64_t pa
         return false;
     s->paused_ns = now;
     s->seen_turn_ns = 0; /* what its thread ran before says nothing */
-    const uint64_t turn = reactor_turn_ns(b);
-    s->excused_ns = now - planned + (turn == s->excused_turn_ns ? s->excused_ns : 0);
-    s->excused_turn_ns = turn;
+    const uint64_t since = stuck_since(b, now), from = since > planned ? since : planned;
+    s->excused_ns = now - from + (since == s->excused_since_ns ? s->excused_ns : 0);
+    s->excused_since_ns = since;
     return true;
 }
 

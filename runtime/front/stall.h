@@ -38,7 +38,8 @@ struct stall {
     uint64_t seen_turn_ns, seen_ns, seen_ran_ns; /* Baton's own turn at the last look; when that was; what its thread
                                                     had run until then */
     uint64_t paused_ns;                          /* when it last looked at turns that last, or was late */
-    uint64_t excused_turn_ns, excused_ns;        /* a turn, and for how long the process may have stood still in it */
+    uint64_t excused_since_ns, excused_ns;       /* since when turns were due, and for how long of that time the process
+                                                    may have stood still */
     bool was_late;                               /* for the last look */
     /* any thread */
     struct bell bell;          /* of the watchdog: it ends, or is to look sooner */

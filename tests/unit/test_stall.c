@@ -367,6 +367,34 @@ static void test_a_turn_around_a_stop(void **state)
     they.turn_ns = 0;
 }
 
+/* A turn that began after the process had been stopped, and before the watchdog saw that, has no excuse. */
+static void test_a_turn_after_a_stop(void **state)
+{
+    (void)state;
+    struct look these[LOOKS_MOST] = {{.slept_ms = PAUSE_MS + STALL_MS, .inside_ms = 1}};
+    for (unsigned i = 1; i < LOOKS_MOST; i++)
+        these[i] = (struct look)LOOK(PAUSE_MS, 1 + i * PAUSE_MS);
+    b.settings.stall_ms = (LOOKS_MOST - 2) * PAUSE_MS;
+    watch(these, LOOKS_MOST);
+    b.settings.stall_ms = STALL_MS;
+    assert_int_equal(they.stalls, 1);
+    they.turn_ns = 0;
+}
+
+/* Nor has a reactor that loses its core long after stops in its sleep. */
+static void test_stops_in_a_sleep(void **state)
+{
+    (void)state;
+    struct look these[LOOKS_MOST] = {{.slept_ms = PAUSE_MS + 5 * STALL_MS}};
+    for (unsigned i = 1; i < LOOKS_MOST - 1; i++)
+        these[i].slept_ms = i % 2 == 0 ? 3 * PAUSE_MS : PAUSE_MS;
+    these[LOOKS_MOST - 1] = (struct look){.slept_ms = PAUSE_MS, .woken_ms = 2 * PAUSE_MS};
+    they.outcomes = 1;
+    watch(these, LOOKS_MOST);
+    assert_true(they.gave_up > 0);
+    assert_int_equal(they.why[they.gave_up - 1].due_ns, now_ns - QUIET_MS * MS);
+}
+
 /* Between two turns the reactor lost its core: no turn is under way, and it does not sleep. */
 static void test_a_reactor_between_two_turns(void **state)
 {
@@ -539,6 +567,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_reactor_that_does_not_wake, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_in_a_turn, begin, end),
         cmocka_unit_test_setup_teardown(test_a_turn_around_a_stop, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_turn_after_a_stop, begin, end),
+        cmocka_unit_test_setup_teardown(test_stops_in_a_sleep, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_between_two_turns, begin, end),
         cmocka_unit_test_setup_teardown(test_a_look_in_between, begin, end),
         cmocka_unit_test_setup_teardown(test_a_call_that_is_due_soon, begin, end),
