@@ -4,6 +4,8 @@
  */
 #include "base/owned.h"
 
+#include <pthread.h>
+
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/task.h"
@@ -16,10 +18,16 @@ static bool swap(struct owned *o, uint32_t *from, uint32_t to)
     return atomic_compare_exchange_strong_explicit(&o->word, from, to, memory_order_acquire, memory_order_relaxed);
 }
 
+static bool hold(struct owned *o)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &o->cancel_state);
+    return true;
+}
+
 bool owned_try(struct owned *o)
 {
     uint32_t word = 0;
-    return swap(o, &word, task_id());
+    return swap(o, &word, task_id()) && hold(o);
 }
 
 bool owned_take(struct owned *o, uint64_t until_ns)
@@ -27,7 +35,7 @@ bool owned_take(struct owned *o, uint64_t until_ns)
     uint32_t word = 0, mine = task_id();
     for (;;) {
         if (word == 0 && swap(o, &word, mine))
-            return true;
+            return hold(o);
         if (word == 0)
             continue;
         mine = task_id() | WAITED; /* others may wait as well: who gives the lock back wakes one of them */
@@ -45,8 +53,10 @@ bool owned_take(struct owned *o, uint64_t until_ns)
 
 void owned_give(struct owned *o)
 {
+    const int cancel_state = o->cancel_state; /* the next holder stores its own */
     if ((atomic_exchange_explicit(&o->word, 0, memory_order_release) & WAITED) != 0)
         futex(&o->word, FUTEX_WAKE_PRIVATE, 1, NULL);
+    pthread_setcancelstate(cancel_state, NULL);
 }
 
 uint32_t owned_by(const struct owned *o)

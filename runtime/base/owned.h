@@ -4,6 +4,8 @@
  * scheduler or a debugger may take off its core at any moment and for any time: who waits for it waits for a bounded
  * time, and can say who holds it. (Priority inheritance would not help: the kernel gives all normal threads one
  * priority in its inheriting locks, and nothing boosts a thread that is stopped.)
+ *
+ * A thread that is cancelled (pthread_cancel) while it holds the lock ends once it has given it back.
  */
 #ifndef BATON_BASE_OWNED_H
 #define BATON_BASE_OWNED_H
@@ -14,6 +16,7 @@
 
 struct owned {
     _Atomic uint32_t word; /* the holder's thread id, 0: nobody holds it; and a bit that says that somebody waits */
+    int cancel_state;      /* the holder's: what pthread_setcancelstate said before it took the lock */
 };
 
 static inline void owned_init(struct owned *o)

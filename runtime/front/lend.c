@@ -17,6 +17,7 @@ static bool watch(int set, int fd)
 void lend_init(struct lent *l)
 {
     *l = (struct lent){.wake_fd = -1, .timer_fd = -1};
+    owned_init(&l->turn);
 }
 
 bool lend_open(struct lent *l, int event_fd)
@@ -71,8 +72,7 @@ bool lend_is_mine(const struct baton *b)
 void lend_turn(struct baton *b)
 {
     struct lent *l = &b->lent;
-    /* Acquire here and release below: the next turn sees all that this one did, whichever thread makes it. */
-    if (atomic_exchange_explicit(&l->is_busy, true, memory_order_acquire))
+    if (!owned_try(&l->turn))
         return; /* another thread is making a turn */
     lend_take(l);
     bool active = reactor_turn(b, clock_now_ns());
@@ -81,5 +81,5 @@ void lend_turn(struct baton *b)
     else if (l->idle_since == 0)
         l->idle_since = clock_now_ns();
     wake_in(l, active ? 0 : reactor_rest_ns(b, l->idle_since));
-    atomic_store_explicit(&l->is_busy, false, memory_order_release);
+    owned_give(&l->turn);
 }

@@ -13,12 +13,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/owned.h"
+
 struct baton;
 
 struct lent {
     int wake_fd, timer_fd;     /* the epoll set, and the timer in it; -1: none */
     _Atomic(pthread_t) thread; /* the thread whose baton_poll makes turns. Any thread reads this */
-    atomic_bool is_busy;       /* a turn is under way. The thread that set it owns the fields below */
+    struct owned turn;         /* held while a turn is under way. Its holder owns the fields below */
     bool is_due;               /* the timer ran out, or will at once */
     uint64_t idle_since;       /* when turns began to find nothing to do; 0: the last turn did something */
 };

@@ -478,12 +478,11 @@ static bool late_may(const struct baton *b)
 /* One look in the caller's thread, unless another thread is at it. */
 static void late_lend(struct baton *b)
 {
-    /* Acquire here and release below: the next look sees all that this one did, whichever thread takes it. */
-    if (atomic_exchange_explicit(&b->start.is_busy, true, memory_order_acquire))
+    if (!owned_try(&b->start.look))
         return;
     if (b->state == CONTEXT_WAITING)
         late_step(b);
-    atomic_store_explicit(&b->start.is_busy, false, memory_order_release);
+    owned_give(&b->start.look);
 }
 
 int baton_cache_ready(baton_t *b)

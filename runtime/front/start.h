@@ -12,6 +12,8 @@
 
 #include "baton.h"
 
+#include "base/owned.h"
+
 struct baton;
 
 struct start {
@@ -20,11 +22,11 @@ struct start {
     bool stages;           /* segments have buffers for bytes that are staged */
     /* where caches come late */
     atomic_bool is_declared; /* this rank's cache; set by any thread */
-    atomic_int ready;    /* 0: the second half is done, or was never late; BATON_EAGAIN; or the error it ended with */
-    atomic_bool is_busy; /* a thread of the caller's takes a look */
-    bool is_late;        /* set by start */
-    bool has_agreed;     /* with the other ranks, to go on or not. Of the thread that makes turns, then of close */
-    char why[256];       /* why start failed, early or late; written before `ready` and the state */
+    atomic_int ready;  /* 0: the second half is done, or was never late; BATON_EAGAIN; or the error it ended with */
+    struct owned look; /* held by a thread of the caller's that takes a look */
+    bool is_late;      /* set by start */
+    bool has_agreed;   /* with the other ranks, to go on or not. Of the thread that makes turns, then of close */
+    char why[256];     /* why start failed, early or late; written before `ready` and the state */
 };
 
 /**

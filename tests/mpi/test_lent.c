@@ -366,6 +366,37 @@ static void a_poll_makes_turns(void)
     down();
 }
 
+/* The want is done within the call, and its event makes the descriptor readable: there a cancelled thread may end. */
+static void *want_cancelled(void *number)
+{
+    pthread_cancel(pthread_self());
+    want(*(uint32_t *)number);
+    return NULL;
+}
+
+/* A thread of the engine is cancelled inside a call that makes turns: these go on, and closing is what it was. */
+static void a_thread_that_is_cancelled(void)
+{
+    enum { TRIES = 20 };
+    if (!is_one_node() || harness.size < 2)
+        return SKIP("two ranks on one node");
+    up();
+    CHECK(baton_event_fd(f.b) >= 0); /* only then is it written to */
+    meet();
+    for (uint32_t i = 1; f.producer && i <= TRIES; i++)
+        offer(i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (uint32_t i = 1; f.consumer && i <= TRIES; i++) {
+        pthread_t thread;
+        CHECK_EQ(pthread_create(&thread, NULL, want_cancelled, &i), 0);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        CHECK(take(1, 5000) > 0);
+    }
+    if (f.producer)
+        CHECK(take(TRIES, 20000) > 0);
+    down();
+}
+
 static bool describes(const char *words)
 {
     static char page[65536];
@@ -1008,6 +1039,7 @@ int main(int argc, char **argv)
     RUN(a_long_transfer_is_reported_by_its_worker);
     RUN(a_worker_leaves_no_ends_behind);
     RUN(a_poll_makes_turns);
+    RUN(a_thread_that_is_cancelled);
     RUN(a_ring_makes_turns);
     RUN(a_ring_calls_no_driver);
     RUN(a_thread_that_stops_polling_is_woken);

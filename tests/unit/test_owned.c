@@ -106,6 +106,37 @@ static void test_a_wait_that_is_answered(void **state)
     }
 }
 
+/* Runs its course though it is cancelled: until then it has the lock. */
+static void *hold_and_end(void *arg)
+{
+    struct holder *h = arg;
+    const bool tries = h->hold_ns == 0;
+    assert_true(tries ? owned_try(&h->lock) : owned_take(&h->lock, clock_now_ns() + LONG_NS));
+    pthread_cancel(pthread_self());
+    pthread_testcancel();
+    h->id = task_id();
+    owned_give(&h->lock);
+    pthread_testcancel();
+    h->id = 0;
+    return NULL;
+}
+
+static void test_a_holder_that_is_cancelled(void **state)
+{
+    (void)state;
+    for (uint64_t how = 0; how < 2; how++) {
+        struct holder h = {.hold_ns = how};
+        pthread_t thread;
+        void *ended = NULL;
+        owned_init(&h.lock);
+        assert_int_equal(pthread_create(&thread, NULL, hold_and_end, &h), 0);
+        assert_int_equal(pthread_join(thread, &ended), 0);
+        assert_ptr_equal(ended, PTHREAD_CANCELED);
+        assert_int_not_equal(h.id, 0);
+        assert_int_equal(owned_by(&h.lock), 0);
+    }
+}
+
 enum { THREADS = 4, ROUNDS = 20000 };
 
 static struct {
@@ -149,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_who_holds_it),
         cmocka_unit_test(test_a_wait_in_vain),
         cmocka_unit_test(test_a_wait_that_is_answered),
+        cmocka_unit_test(test_a_holder_that_is_cancelled),
         cmocka_unit_test(test_one_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
