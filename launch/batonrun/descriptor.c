@@ -44,7 +44,9 @@ int descriptor_write(int fd, const void *bytes, size_t size)
     const char *at = bytes;
     while (size > 0) {
         const ssize_t n = write(fd, at, size);
-        if (n < 0 && errno != EINTR)
+        if (n < 0 && errno == EAGAIN) /* whoever shares it made it nonblocking */
+            descriptor_await(fd, POLLOUT, -1);
+        else if (n < 0 && errno != EINTR)
             return errno;
         at += n > 0 ? n : 0;
         size -= n > 0 ? (size_t)n : 0;

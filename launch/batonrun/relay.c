@@ -8,10 +8,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "batonrun/descriptor.h"
 
-#define PAUSE_MS 100 /* after a pause this long, what might be the beginning of a report is passed on */
-#define LEFT_S 1     /* to hand on what is left in the pipe */
+#define PAUSE_MS 100           /* after a pause this long, what might be the beginning of a report is passed on */
+#define LEFT_NS CLOCK_NS_PER_S /* to hand on what is left in the pipe */
 
 static void pass_on(void *relay, const char *bytes, size_t count)
 {
@@ -43,15 +44,14 @@ static bool read_some(struct relay *r, int timeout_ms)
     return true;
 }
 
-static void *relay_main(void *arg)
+static void relay_all(struct relay *r)
 {
-    struct relay *r = arg;
     for (;;) {
         bool came = read_some(r, r->stream.length > 0 ? PAUSE_MS : -1);
         if (!came && r->stream.length > 0)
             report_flush(&r->stream, pass_on, r);
         else if (!came)
-            return NULL;
+            return;
         int least = (int)least_reported(&r->stream);
         bool failed = report_culprit(r->stream.reports, r->stream.ranks) >= 0;
         /* release: orders the reports before these, against the acquire of the thread that the signal wakes. */
@@ -61,9 +61,18 @@ static void *relay_main(void *arg)
     }
 }
 
+static void *relay_main(void *arg)
+{
+    struct relay *r = arg;
+    relay_all(r);
+    latch_open(&r->ended);
+    return NULL;
+}
+
 int relay_open(struct relay *r, const char *tag, struct report *reports, uint32_t ranks)
 {
     *r = (struct relay){.stream = {.tag = tag, .reports = reports, .ranks = ranks}};
+    latch_init(&r->ended);
     return pipe2(r->ends, O_CLOEXEC) == 0 ? 0 : errno;
 }
 
@@ -74,24 +83,16 @@ int relay_start(struct relay *r)
     return pthread_create(&r->thread, NULL, relay_main, r);
 }
 
-static bool joins_in_time(struct relay *r)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LEFT_S;
-    return pthread_timedjoin_np(r->thread, NULL, &until) == 0;
-}
-
 void relay_finish(struct relay *r, struct child *launcher, uint64_t limit_ns)
 {
-    while (!joins_in_time(r)) {
+    while (!latch_wait(&r->ended, clock_now_ns() + LEFT_NS)) {
         child_wait(launcher, 0);
         if (launcher->asked == 0 && child_now_ns() < limit_ns &&
             atomic_load_explicit(&r->writing, memory_order_relaxed)) /* not for the reports: joining orders these */
             continue;
         pthread_cancel(r->thread);
-        pthread_join(r->thread, NULL);
         break;
     }
+    pthread_join(r->thread, NULL);
     close(r->ends[0]);
 }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/latch.h"
 #include "batonrun/child.h"
 #include "batonrun/report.h"
 
@@ -20,6 +21,7 @@ struct relay {
     atomic_bool failed;  /* some rank failed although nobody had told it to end */
     atomic_bool writing; /* it may be that nobody reads what is handed on */
     pthread_t thread;
+    struct latch ended; /* the thread has handed on all */
 };
 
 /** 0 or an errno. `tag` and `reports` must outlive the relay. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* descriptor: pipes that another process fills and empties slowly, while a timer signals this one all the time. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -76,14 +77,15 @@ static void assert_good(pid_t pid)
     assert_int_equal(status, 0);
 }
 
-static void test_all_is_written(void **state)
+/* Into a pipe as it is made, and into one that whoever shares it has made nonblocking. */
+static void write_all(int flags)
 {
-    (void)state;
     int ends[2];
     uint8_t *bytes = malloc(BYTES);
     for (size_t i = 0; i < BYTES; i++)
         bytes[i] = byte_of(i);
     pid_t other = start_other(ends, true);
+    assert_int_equal(fcntl(ends[1], F_SETFL, flags), 0);
     signals(100);
     assert_int_equal(descriptor_write(ends[1], bytes, BYTES), 0);
     signals(0);
@@ -91,6 +93,13 @@ static void test_all_is_written(void **state)
     close(ends[1]);
     assert_good(other);
     free(bytes);
+}
+
+static void test_all_is_written(void **state)
+{
+    (void)state;
+    write_all(0);
+    write_all(O_NONBLOCK);
 }
 
 static void test_all_is_read(void **state)
