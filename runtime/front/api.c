@@ -230,9 +230,10 @@ static int hand_over(struct baton *b, struct call *call)
     const uint64_t blocks = blocks_of(call), bytes = bytes_of(b, call); /* it is the reactor's once it is handed over */
     const uint64_t now = call->submitted_ns = clock_now_ns();
     const uint64_t left_ns = call_ends(call) ? call_due_ns(call) - now : 0;
+    const bool is_want = call->kind == CALL_WANT; /* the watchdog judges no others before a pause of its own */
     if (!(call_ends(call) ? calls_submit(b->calls, call, &b->submits) : push_word(b, call)))
         return admission_refuse(&b->admission, "the submission queue is full", "BATON_REQUESTS");
-    if (left_ns > 0)
+    if (is_want)
         stall_expect(b, now + left_ns);
     turns_call(b, now, blocks, bytes, left_ns);
     return 0;

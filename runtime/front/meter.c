@@ -91,7 +91,7 @@ static void renew(struct baton *b)
     body->is_closed = m->is_closing;
     metrics_page_renew(m->page, body, metrics_take_changes(m->metrics));
     /* A stall that the watchdog tells of at this moment is over: it looked at the turn before. */
-    if (atomic_exchange_explicit(&m->is_stalled, false, memory_order_relaxed))
+    if (atomic_exchange_explicit(&m->is_stalled, false, memory_order_acquire)) /* its page before this one's */
         metrics_page_stall(m->page, 0);
     m->news_ns = 0;
 }
@@ -125,5 +125,5 @@ void meter_stall(struct meter *m, uint64_t inside_ns)
         return;
     atomic_fetch_add_explicit(&m->stalls, 1, memory_order_relaxed);
     metrics_page_stall(m->page, real_now_ns() - inside_ns);
-    atomic_store_explicit(&m->is_stalled, true, memory_order_relaxed);
+    atomic_store_explicit(&m->is_stalled, true, memory_order_release);
 }
