@@ -350,13 +350,17 @@ static void check_heard(struct storm *s, const struct storm_call *c)
                    c->rank);
 }
 
-/* Whether that leg took a lease of that rank, which has ended by its time though the want may go on for long. */
-static bool is_cut_off(const struct storm *s, const struct storm_rank *reader, struct leg *leg, uint32_t rank)
+/* Whether that leg took a lease of that offer, which has ended by its time though the want may go on for long. */
+static bool is_cut_off(const struct storm *s, const struct storm_rank *reader, struct leg *leg,
+                       const struct storm_call *o)
 {
     const struct port_handoff *hand = reader->port.handoff;
+    const struct storm_call *want = &s->calls[leg->ask->want - 1];
+    const uint32_t rank = o->rank;
     const uint64_t due = atomic_load_explicit(&leg->ask->call->due_ns, memory_order_relaxed);
     int why = 0;
-    return leg->has_taken && leg_rank(leg) == rank && leg->state == LEG_MOVING && due > s->now + 2 * STORM_MS &&
+    return want->key == o->key && want->attempt == o->attempt && leg->has_taken && leg_rank(leg) == rank &&
+           leg->state == LEG_MOVING && due > s->now + 2 * STORM_MS &&
            leg->generation != s->ranks[rank].board[leg->slot] &&
            hand->why(hand->self, rank, leg->slot, leg->generation, &why) && why == BATON_ETIMEDOUT;
 }
@@ -387,7 +391,7 @@ static void check_readers(struct storm *s, const struct storm_call *o)
             continue;
         for (struct want *want = reader->core->wants->by_id; want != NULL; want = want->by_id.next)
             for (uint32_t k = 0; want->legs != NULL && k < want->ask.num_legs; k++)
-                if (is_cut_off(s, reader, leg_at(want->legs, k), o->rank) && !wanted_before(s, o, i, want->ask.want))
+                if (is_cut_off(s, reader, leg_at(want->legs, k), o) && !wanted_before(s, o, i, want->ask.want))
                     storm_fail(s, "offer %u of rank %u expired under rank %u, which reads it", o->number, o->rank, i);
     }
 }
@@ -662,8 +666,8 @@ void storm_check_end(struct storm *s)
         for (uint32_t k = 0; k < s->num_calls; k++)
             open |= s->calls[k].rank == i && !s->calls[k].ended;
         const struct core *core = r->core;
-        bool has_room = !s->tries && s->settings.waiting / 4 >= STORM_KEYS_MAX; /* for wants that wait for offers */
-        if (s->calm && has_room && ends_owed(core) > 0)
+        bool has_room = s->settings.tombstones / 4 >= s->num_ranks * s->num_keys; /* for words that offers never meet */
+        if (s->calm && !s->tries && has_room && ends_owed(core) > 0)
             storm_fail(s, "rank %u: the ends of %u wants are never answered", i, ends_owed(core));
         if (!open &&
             (offers_open(core) > 0 || wants_open(core) > 0 || wants_legs(core) > 0 || core->ops.num[OP_PUSH] > 0 ||

@@ -31,6 +31,8 @@ static void draw_settings(struct storm *s)
     set->leases = between(s, 2, 8);
     set->waiting = between(s, 2, 24);
     set->tombstones = between(s, 1, 8);
+    if (set->tombstones > 4)
+        set->tombstones *= 64; /* enough for the words of all ranks */
     set->tombstone_ms = between(s, 5, 60);
     set->handshake_ms = between(s, 3, 20);
     set->backoff_ms = between(s, 1, 4);
