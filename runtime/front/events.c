@@ -2,6 +2,7 @@
 /* events: see events.h. */
 #include "front/events.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -79,14 +80,17 @@ static void count(struct events *e, int error, int32_t peer, uint64_t more)
  * Counted before it is written: whoever is woken by the write finds the count, and reads. What a read returns is the
  * sum of all writes since the read before, and is taken off the count. So a write that is counted and not made yet
  * stays counted, and the next poll reads it. A poll after the write that found no count would leave the descriptor
- * readable.
+ * readable. A thread that is cancelled here ends afterwards: else others would sleep beside an event.
  */
 static void make_readable(struct events *e)
 {
     const uint64_t one = 1;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     atomic_fetch_add_explicit(&e->written, one, memory_order_release);
     if (write(e->fd, &one, sizeof one) != sizeof one) /* it never waits, so no signal ends it */
         atomic_fetch_sub_explicit(&e->written, one, memory_order_relaxed);
+    pthread_setcancelstate(cancel_state, NULL);
 }
 
 /*
@@ -133,11 +137,14 @@ bool events_put(struct events *e, struct outcome *outcome)
 void events_poll_begin(struct events *e)
 {
     uint64_t count;
+    int cancel_state;
     if (atomic_load_explicit(&e->written, memory_order_acquire) == 0)
         return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     /* Cleared before the ring is read, so that what is pushed later makes the descriptor readable again. */
     if (read(e->fd, &count, sizeof count) == sizeof count)
         atomic_fetch_sub_explicit(&e->written, count, memory_order_relaxed);
+    pthread_setcancelstate(cancel_state, NULL);
 }
 
 struct outcome *events_take(struct events *e)

@@ -19,7 +19,7 @@ enum { PLACES = 64 };
 
 static _Atomic unsigned reads, writes;
 typedef void (*hook_fn)(void);
-static _Atomic(hook_fn) before_write, after_write, after_push; /* each runs once */
+static _Atomic(hook_fn) before_read, before_write, after_write, after_push; /* each runs once */
 
 static void run_once(_Atomic(hook_fn) *what)
 {
@@ -31,6 +31,8 @@ static void run_once(_Atomic(hook_fn) *what)
 ssize_t read(int fd, void *to, size_t bytes)
 {
     reads++;
+    run_once(&before_read);
+    pthread_testcancel(); /* as read and write do */
     return (ssize_t)syscall(SYS_read, fd, to, bytes);
 }
 
@@ -38,6 +40,7 @@ ssize_t write(int fd, const void *from, size_t bytes)
 {
     writes++;
     run_once(&before_write);
+    pthread_testcancel();
     const ssize_t n = (ssize_t)syscall(SYS_write, fd, from, bytes);
     run_once(&after_write);
     return n;
@@ -244,6 +247,52 @@ static void test_put_before_a_poll_ends(void **state)
     events_fini(&e);
 }
 
+static void cancel_here(void)
+{
+    pthread_cancel(pthread_self());
+}
+
+static void *watch_here(void *none)
+{
+    events_watch(here);
+    return none;
+}
+
+static void *take_two_here(void *none)
+{
+    take(here, 2);
+    return none;
+}
+
+/* A thread that is cancelled where it reads or writes the descriptor: the others do not sleep beside what waits. */
+static void test_a_cancelled_thread(void **state)
+{
+    (void)state;
+    struct {
+        void *(*run)(void *none);
+        _Atomic(hook_fn) *when;
+        unsigned left;
+    } const cases[] = {
+        {watch_here, &before_write, 3}, {take_two_here, &before_read, 1}, {take_two_here, &before_write, 1}};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct events e;
+        pthread_t thread;
+        up(here = &e);
+        if (cases[i].run != watch_here)
+            events_watch(&e);
+        for (unsigned n = 0; n < 3; n++)
+            assert_true(events_put(&e, make(0)));
+        *cases[i].when = cancel_here;
+        assert_int_equal(pthread_create(&thread, NULL, cases[i].run, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(events_waiting(&e), cases[i].left);
+        assert_true(is_readable(&e, 0));
+        assert_int_equal(take(&e, 9), cases[i].left);
+        assert_false(is_readable(&e, 0));
+        events_fini(&e);
+    }
+}
+
 static void test_failures_are_counted(void **state)
 {
     (void)state;
@@ -403,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_taken_just_before_the_write),
         cmocka_unit_test(test_taken_between_two_writes),
         cmocka_unit_test(test_put_before_a_poll_ends),
+        cmocka_unit_test(test_a_cancelled_thread),
         cmocka_unit_test(test_failures_are_counted),
         cmocka_unit_test(test_no_place),
         cmocka_unit_test(test_nobody_sleeps_beside_an_event),
