@@ -7,8 +7,9 @@
  * until another BATON_PEER_MS has passed: then a new transfer may try.
  *
  * OWN PAUSES. A rank that was late itself (stopped, held inside MPI, not called) knows nothing of the others. So
- * silence is counted in time in which this rank looked for messages, and a pause adds one beat at most. A peer that is
- * due to be judged just after a pause is asked once more, and judged at the next beat.
+ * silence is counted in time in which this rank was awake and looked for messages, and a pause adds one beat at most,
+ * however much came in it. A peer that is due to be judged just after a pause is asked once more, and judged at the
+ * next beat.
  *
  * NEIGHBOURS. When a rank of another node is silent, its neighbours there are asked about it, because the operating
  * system of that node knows: one question a beat, to a different neighbour each time. An answer counts only if it comes
@@ -46,9 +47,14 @@ static uint64_t silence_ns(const struct core *core, const struct peer *p)
 
 void peers_watch(struct core *core, uint64_t heard_ns)
 {
-    uint64_t gap = heard_ns - core->peers->stepped_ns;
-    core->peers->watched_ns += gap < beat_ns(core) ? gap : beat_ns(core);
-    core->peers->stepped_ns = heard_ns;
+    struct peers *p = core->peers;
+    const uint64_t most = beat_ns(core), slept = core->now - p->stepped_ns, heard = heard_ns - p->looked_ns;
+    p->awake_ns += slept < most ? slept : most;
+    p->watched_ns += heard < most ? heard : most;
+    if (p->watched_ns > p->awake_ns) /* what came in a pause is read piece by piece */
+        p->watched_ns = p->awake_ns;
+    p->stepped_ns = core->now;
+    p->looked_ns = heard_ns;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

@@ -22,8 +22,10 @@ struct peer {
 
 struct peers {
     struct queue losses;    /* news */
-    uint64_t stepped_ns;    /* what the last step had heard */
-    uint64_t watched_ns;    /* time in which this rank looked for messages: of a pause of its own, one beat counts */
+    uint64_t stepped_ns;    /* when the last step was */
+    uint64_t looked_ns;     /* what it had heard */
+    uint64_t awake_ns;      /* time in which this rank made steps: of a pause of its own, one beat counts */
+    uint64_t watched_ns;    /* the part of it in which it looked for messages */
     struct peer *by_rank[]; /* NULL: no business with it yet */
 };
 

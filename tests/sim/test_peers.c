@@ -61,6 +61,30 @@ static void test_a_paused_consumer_fails_nothing(void **state)
     world_fini(&w);
 }
 
+/*
+ * What others sent in the pause is read piece by piece, and each piece is of a later time: that is no time in which the
+ * rank looked.
+ */
+static void test_a_paused_rank_with_much_to_read(void **state)
+{
+    static const struct world_engine three[] = {{.name = "P", .tp = 1, .heads_total = 1, .num_blocks = 16},
+                                                {.name = "D", .tp = 1, .heads_total = 1, .num_blocks = 16},
+                                                {.name = "E", .tp = 1, .heads_total = 1, .num_blocks = 16}};
+    (void)state;
+    WORLD(w, three);
+    baton_id_t d = world_want(&w, 1, "P", "key", 4, 1, 8, 60000);
+    world_want(&w, 2, "D", "other", 4, 1, 8, 60000); /* it asks for a beat each 500 ms */
+    world_run(&w, 1000 * MS);
+    w.ranks[0].stopped = true; /* it answers later than by a beat */
+    pause_of(&w, 1);
+    world_run(&w, w.now + 700 * MS);
+    w.ranks[0].stopped = false;
+    world_run(&w, w.now + 2000 * MS);
+    assert_int_equal(core_of(&w, 1)->stats.peers_lost, 0);
+    assert_null(world_event(&w, 1, d));
+    world_fini(&w);
+}
+
 static void test_a_paused_producer_fails_nothing(void **state)
 {
     (void)state;
@@ -466,6 +490,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_paused_consumer_fails_nothing),
+        cmocka_unit_test(test_a_paused_rank_with_much_to_read),
         cmocka_unit_test(test_a_paused_producer_fails_nothing),
         cmocka_unit_test(test_a_deadline_passes_in_a_pause),
         cmocka_unit_test(test_who_was_silent_too_is_lost),
