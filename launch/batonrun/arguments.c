@@ -86,6 +86,8 @@ static const struct option_row world_rows[] = {
     {0},
 };
 
+static const struct option_choice script_choices[] = {{"slurm", SCRIPT_SLURM}, {"pbs", SCRIPT_PBS}, {0}};
+
 static const struct option_row launch_rows[] = {
     {.help = "what starts the ranks"},
     {"launcher", "NAME", "openmpi, prrte (Open MPI 5), hydra (MPICH) or srun; without this the MPI library's own",

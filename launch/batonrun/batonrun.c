@@ -20,6 +20,7 @@
 #include "batonrun/child.h"
 #include "batonrun/collector.h"
 #include "batonrun/command.h"
+#include "batonrun/complain.h"
 #include "batonrun/crowd.h"
 #include "batonrun/hosts.h"
 #include "batonrun/launcher.h"

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "batonrun/complain.h"
 #include "batonrun/descriptor.h"
-#include "batonrun/rank.h"
 #include "metrics/openmetrics.h"
 
 #define END_NS (5 * CLOCK_NS_PER_S) /* how long a thread that writes may take to end: the disk may have gone */

@@ -12,6 +12,7 @@
 
 #include "batonrun/child.h"
 #include "batonrun/collector.h"
+#include "batonrun/complain.h"
 #include "batonrun/rank.h"
 #include "batonrun/relay.h"
 #include "batonrun/report.h"

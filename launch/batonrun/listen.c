@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "batonrun/complain.h"
 #include "batonrun/hosts.h"
 #include "batonrun/program.h"
-#include "batonrun/rank.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define GRACE_NS (3 * SECOND_NS) /* for the launcher to end its processes on all hosts */

@@ -233,14 +233,6 @@ static struct place_rules rules_of(const struct placement_options *o)
     };
 }
 
-bool placement_has_gpus(const struct placement *p)
-{
-    for (uint32_t i = 0; p->options.gpus_per_rank > 0 && i < p->world.num_nodes; i++)
-        if (p->world.nodes[i].machine->num_gpus > 0)
-            return true;
-    return false;
-}
-
 /* What helps where hosts take too few ranks. */
 static const char *remedy(const struct placement *p)
 {
@@ -387,16 +379,6 @@ void placement_fini(struct placement *p)
 }
 
 /* ---- what the launcher is told ----------------------------------------------------------------------------------- */
-
-bool placement_has_hosts(const struct placement *p)
-{
-    return p->allocation.num_hosts > 0;
-}
-
-const char *placement_host(const struct placement *p, uint32_t rank)
-{
-    return p->world.nodes[p->places[rank].node].host;
-}
 
 uint32_t placement_component(const struct placement *p, uint32_t rank)
 {

@@ -225,3 +225,21 @@ int placement_describe(struct placement *p, placement_ask_fn ask, void *arg, str
         return -1;
     return read_option(p, "--costs", p->options.costs, take_costs, why);
 }
+
+bool placement_has_gpus(const struct placement *p)
+{
+    for (uint32_t i = 0; p->options.gpus_per_rank > 0 && i < p->world.num_nodes; i++)
+        if (p->world.nodes[i].machine->num_gpus > 0)
+            return true;
+    return false;
+}
+
+bool placement_has_hosts(const struct placement *p)
+{
+    return p->allocation.num_hosts > 0;
+}
+
+const char *placement_host(const struct placement *p, uint32_t rank)
+{
+    return p->world.nodes[p->places[rank].node].host;
+}

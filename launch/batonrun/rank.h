@@ -26,7 +26,4 @@ int rank_main(char **words);
 
 #define RANK_MARK '='
 
-/** Prints "batonrun: " and a sentence on standard error. Returns `status`. */
-int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 #endif

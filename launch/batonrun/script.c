@@ -10,8 +10,6 @@
 
 #define CPUS_PER_RANK 2 /* its own thread, and the reactor's or a copy worker's */
 
-const struct option_choice script_choices[] = {{"slurm", SCRIPT_SLURM}, {"pbs", SCRIPT_PBS}, {0}};
-
 struct script_job script_job_of(const struct arguments *a, const struct allocation *hosts)
 {
     struct script_job job = {.ranks = arguments_ranks(a), .cpus_per_rank = CPUS_PER_RANK};

@@ -6,11 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "option/option.h"
-
 enum script_kind { SCRIPT_NONE, SCRIPT_SLURM, SCRIPT_PBS };
-
-extern const struct option_choice script_choices[];
 
 /** What the job asks for. */
 struct script_job {
