@@ -59,6 +59,11 @@ static int read_metrics(const struct option_row *row, const char *text, void *fi
     if (text[0] != '\0' && text[strspn(text, "0123456789")] == '\0' &&
         (!number_take(&at, UINT16_MAX, &port) || port == 0))
         return why_set(why, "--metrics takes a port from 1 to 65535, or a file (./%.32s): not %.32s", text, text);
+#ifndef LAUNCH_HTTP
+    if (port > 0)
+        return why_set(why, "--metrics takes no port, since libmicrohttpd was not found when Baton was built (Debian: "
+                            "libmicrohttpd-dev): give a file");
+#endif
     const char *colon = strrchr(text, ':');
     if (colon != NULL && strchr(text, '/') == NULL && colon[1] != '\0' &&
         colon[1 + strspn(colon + 1, "0123456789")] == '\0')

@@ -1,190 +1,141 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* server: see server.h. Every wait is a poll with the client's deadline, and ends when the server does. */
+/* server: see server.h. Without libmicrohttpd nothing listens. */
 #include "metrics/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
+
+#ifdef LAUNCH_HTTP
+
+#include <arpa/inet.h>
+#include <microhttpd.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "base/clock.h"
-
-#define WAITING 16 /* clients that the kernel keeps */
-
-/* Waits until the descriptor is ready. False: the time is over, or the server ends. `due_ns` 0: for ever. */
-static bool await(const struct server *s, int fd, short what, uint64_t due_ns)
-{
-    struct pollfd p[2] = {{.fd = fd, .events = what}, {.fd = s->wake[0], .events = POLLIN}};
-    for (;;) {
-        uint64_t now = clock_now_ns();
-        int ms = due_ns == 0 ? -1 : due_ns > now ? (int)((due_ns - now) / CLOCK_NS_PER_MS) + 1 : 0;
-        int n = poll(p, 2, ms);
-        if (n < 0 && errno == EINTR)
-            continue;
-        return n > 0 && p[1].revents == 0;
-    }
-}
-
-/* ---- one client -------------------------------------------------------------------------------------------------- */
-
-/* Reads up to the empty line. False: it does not come. */
-static bool take_request(const struct server *s, int fd, uint64_t due_ns, char request[SERVER_REQUEST_MOST + 1])
-{
-    size_t length = 0;
-    request[0] = '\0';
-    while (strstr(request, "\r\n\r\n") == NULL && strstr(request, "\n\n") == NULL) {
-        if (length == SERVER_REQUEST_MOST || !await(s, fd, POLLIN, due_ns))
-            return false;
-        ssize_t n = recv(fd, request + length, SERVER_REQUEST_MOST - length, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            continue;
-        if (n <= 0)
-            return false;
-        length += (size_t)n;
-        request[length] = '\0';
-    }
-    return true;
-}
-
-static void give(const struct server *s, int fd, uint64_t due_ns, const char *bytes, size_t count)
-{
-    while (count > 0 && await(s, fd, POLLOUT, due_ns)) {
-        ssize_t n = send(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return;
-        bytes += n > 0 ? n : 0;
-        count -= n > 0 ? (size_t)n : 0;
-    }
-}
-
-/* Whether the request's line is METHOD and that path, perhaps with a query behind it. */
-static bool asks(const char *request, const char *method, const char *path)
-{
-    const size_t m = strlen(method), p = strlen(path);
-    return strncmp(request, method, m) == 0 && request[m] == ' ' && strncmp(request + m + 1, path, p) == 0 &&
-           strchr(" ?", request[m + 1 + p]) != NULL && request[m + 1 + p] != '\0';
-}
 
 /*
  * Whether the request names this host by a word for itself, or none: a page in a browser that has its own name lead
  * here must not read what is here.
  */
-static bool is_for_here(const char *request)
+static bool is_for_here(struct MHD_Connection *client)
 {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
-    const char *host = strcasestr(request, "\nHost:");
-    if (host == NULL)
-        return true;
-    host += strlen("\nHost:");
-    host += strspn(host, " \t");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strncasecmp(host, names[i], strlen(names[i])) == 0 && strchr(":\r\n ", host[strlen(names[i])]) != NULL)
+    const char *host = MHD_lookup_connection_value(client, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    for (size_t i = 0; host != NULL && i < sizeof names / sizeof names[0]; i++) {
+        const size_t length = strlen(names[i]);
+        if (strncasecmp(host, names[i], length) == 0 && (host[length] == '\0' || host[length] == ':'))
             return true;
-    return false;
+    }
+    return host == NULL;
 }
 
-static void answer(const struct server *s, int fd)
+/* `text`: malloc'ed; NULL: the status says all. */
+static enum MHD_Result give(struct MHD_Connection *client, unsigned status, char *text, size_t size)
 {
-    static const char misdirected[] =
-        "HTTP/1.1 421 Misdirected Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     static const char type[] = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    const uint64_t now = clock_now_ns(), due_ns = now + SERVER_CLIENT_NS;
-    char request[SERVER_REQUEST_MOST + 1], head[256];
-    const char *status = "404 Not Found";
-    char *text = NULL;
-    size_t size = 0;
-    if (!take_request(s, fd, now + SERVER_REQUEST_NS, request))
-        return;
-    if (!is_for_here(request)) {
-        give(s, fd, due_ns, misdirected, strlen(misdirected));
-        return;
+    struct MHD_Response *response = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+    if (response == NULL) {
+        free(text);
+        return MHD_NO;
     }
-    bool is_get = asks(request, "GET", "/metrics"), is_head = asks(request, "HEAD", "/metrics");
-    if (is_get || is_head) {
-        text = s->text(s->arg, &size);
-        status = text != NULL ? "200 OK" : "503 Service Unavailable";
-    } else if (strncmp(request, "GET ", 4) != 0 && strncmp(request, "HEAD ", 5) != 0) {
-        status = "405 Method Not Allowed\r\nAllow: GET, HEAD";
-    }
-    int n = snprintf(head, sizeof head,
-                     "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", status,
-                     text != NULL ? type : "text/plain", size);
-    give(s, fd, due_ns, head, (size_t)n);
-    if (is_get)
-        give(s, fd, due_ns, text, size);
-    free(text);
+    if (text != NULL)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    enum MHD_Result result = MHD_queue_response(client, status, response);
+    MHD_destroy_response(response);
+    return result;
 }
 
-/* ---- the thread -------------------------------------------------------------------------------------------------- */
-
-static void *server_main(void *arg)
+static enum MHD_Result answer(void *server, struct MHD_Connection *client, const char *path, const char *method,
+                              const char *version, const char *upload, size_t *upload_size, void **request)
 {
-    const struct server *s = arg;
-    while (await(s, s->listener, POLLIN, 0)) {
-        int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) {
-            await(s, -1, 0, clock_now_ns() + CLOCK_NS_PER_S / 10); /* of descriptors, say: not again at once */
-            continue;
-        }
-        answer(s, fd);
-        close(fd);
+    const struct server *s = server;
+    size_t size = 0;
+    (void)version, (void)upload, (void)upload_size, (void)request;
+    if (!is_for_here(client))
+        return give(client, MHD_HTTP_MISDIRECTED_REQUEST, NULL, 0);
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return give(client, MHD_HTTP_METHOD_NOT_ALLOWED, NULL, 0);
+    if (strcmp(path, "/metrics") != 0)
+        return give(client, MHD_HTTP_NOT_FOUND, NULL, 0);
+    char *text = s->text(s->arg, &size);
+    return text != NULL ? give(client, MHD_HTTP_OK, text, size) : give(client, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, 0);
+}
+
+/* A client takes the place of the one that came CLIENTS before it: slow ones never keep others out. */
+static void note(void *server, struct MHD_Connection *client, void **place, enum MHD_ConnectionNotificationCode what)
+{
+    struct server *s = server;
+    const int socket = MHD_get_connection_info(client, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        int *own = &s->clients[s->next++ % SERVER_CLIENTS];
+        if (*own != 0)
+            shutdown(*own, SHUT_RDWR);
+        *own = socket;
+        *place = own;
+    } else if (*(int *)*place == socket) {
+        *(int *)*place = 0;
     }
-    return NULL;
 }
 
 int server_open(struct server *s, uint16_t port)
 {
     const struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    *s = (struct server){.listener = -1, .wake = {-1, -1}};
-    if (pipe2(s->wake, O_CLOEXEC) != 0)
-        return errno;
-    s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error = s->listener < 0 ? errno : 0;
     const int on = 1;
-    if (error == 0)
-        setsockopt(s->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* after a job that has just ended */
-    if (error == 0 &&
-        (bind(s->listener, (const struct sockaddr *)&at, sizeof at) != 0 || listen(s->listener, WAITING) != 0))
-        error = errno;
-    if (error != 0)
-        server_close(s);
+    *s = (struct server){.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    if (s->listener < 0)
+        return errno;
+    setsockopt(s->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* after a job that has just ended */
+    if (bind(s->listener, (const struct sockaddr *)&at, sizeof at) == 0 && listen(s->listener, SOMAXCONN) == 0)
+        return 0;
+    int error = errno;
+    server_close(s);
     return error;
-}
-
-uint16_t server_port(const struct server *s)
-{
-    struct sockaddr_in at = {0};
-    socklen_t size = sizeof at;
-    return getsockname(s->listener, (struct sockaddr *)&at, &size) == 0 ? ntohs(at.sin_port) : 0;
 }
 
 int server_start(struct server *s, char *(*text)(void *arg, size_t *size), void *arg)
 {
     s->text = text;
     s->arg = arg;
-    int error = pthread_create(&s->thread, NULL, server_main, s);
-    if (error != 0)
-        s->text = NULL;
-    return error;
+    errno = 0;
+    /* Twice as many: those that were hung up on go in their next turn. */
+    s->daemon =
+        MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD, 0, NULL, NULL, answer, s, MHD_OPTION_LISTEN_SOCKET, s->listener,
+                         MHD_OPTION_CONNECTION_LIMIT, 2u * SERVER_CLIENTS, MHD_OPTION_CONNECTION_TIMEOUT,
+                         (unsigned)SERVER_IDLE_S, MHD_OPTION_NOTIFY_CONNECTION, note, s, MHD_OPTION_END);
+    s->listener = -1; /* the daemon's, which closes it */
+    return s->daemon != NULL ? 0 : errno != 0 ? errno : ENOMEM;
 }
 
 void server_close(struct server *s)
 {
-    if (s->wake[1] >= 0)
-        close(s->wake[1]); /* the thread sees the end of the pipe */
-    if (s->text != NULL)
-        pthread_join(s->thread, NULL);
-    if (s->wake[0] >= 0)
-        close(s->wake[0]);
+    MHD_stop_daemon(s->daemon);
     if (s->listener >= 0)
         close(s->listener);
-    *s = (struct server){.listener = -1, .wake = {-1, -1}};
+    *s = (struct server){.listener = -1};
 }
+
+#else
+
+int server_open(struct server *s, uint16_t port)
+{
+    (void)s, (void)port;
+    return ENOTSUP;
+}
+
+int server_start(struct server *s, char *(*text)(void *arg, size_t *size), void *arg)
+{
+    (void)s, (void)text, (void)arg;
+    return ENOTSUP;
+}
+
+void server_close(struct server *s)
+{
+    (void)s;
+}
+
+#endif
