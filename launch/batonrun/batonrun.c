@@ -417,8 +417,8 @@ static int launch(const struct arguments *a)
     int status, rc = placement_find(&p, &a->placement, sizes, ask, &s, &why);
     if (rc == 0 && a->placement.pairs != NULL)
         rc = placement_write_pairs(&p, &why);
-    if (rc == 0 && a->placement.svg != NULL)
-        rc = placement_write_svg(&p, &why);
+    if (rc == 0 && dot_is_wanted(&a->placement.picture))
+        rc = placement_write_picture(&p, &why);
     if (rc >= 0 && starts && !a->placement.oversubscribe &&
         crowd_check(rc == 0 ? &p : NULL, arguments_ranks(a), &why) != 0)
         rc = -1;

@@ -477,12 +477,11 @@ int placement_explain(const struct placement *p, FILE *out)
     return explain(p, out, explain_print);
 }
 
-int placement_write_svg(const struct placement *p, struct why *why)
+int placement_write_picture(const struct placement *p, struct why *why)
 {
-    errno = 0;
-    FILE *out = fopen(p->options.svg, "w");
-    int rc = out != NULL ? explain(p, out, picture_draw) : -1;
-    if (out != NULL && (ferror(out) != 0 || fclose(out) != 0))
-        rc = -1;
-    return rc == 0 ? 0 : why_set(why, "--svg \"%.200s\": %s", p->options.svg, strerror(errno != 0 ? errno : ENOMEM));
+    struct dot dot;
+    if (dot_begin(&dot, why) != 0)
+        return -1;
+    int rc = explain(p, dot.out, picture_write) == 0 ? 0 : why_set(why, "no memory for a picture");
+    return dot_end(&dot, &p->options.picture, rc, why);
 }

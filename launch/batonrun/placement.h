@@ -108,8 +108,8 @@ struct choice placement_choice(const struct placement *p, const struct place_rul
 /** Writes the file of --pairs. 0, or -1 with *why. */
 int placement_write_pairs(const struct placement *p, struct why *why);
 
-/** Writes the picture of --svg. 0, or -1 with *why. */
-int placement_write_svg(const struct placement *p, struct why *why);
+/** Writes the picture of --dot and --svg. 0, or -1 with *why. */
+int placement_write_picture(const struct placement *p, struct why *why);
 
 /** The page of --explain. 0, or -1: no memory. */
 int placement_explain(const struct placement *p, FILE *out);

@@ -49,8 +49,10 @@ const struct option_row placement_rows[] = {
      OPTION_REAL(struct placement_options, inside, 0, 1e6)},
     {"pairs", "FILE", "write there, as JSON, the engines of the other side for each engine, nearest first",
      OPTION_FILE(struct placement_options, pairs)},
-    {"svg", "FILE", "draw there where each rank goes, and what flows between them",
-     OPTION_FILE(struct placement_options, svg)},
+    {"dot", "FILE", "write there where each rank goes and what flows between them, as a graph in Graphviz's language",
+     OPTION_FILE(struct placement_options, picture.dot)},
+    {"svg", "FILE", "draw that graph there, by Graphviz's program dot",
+     OPTION_FILE(struct placement_options, picture.svg)},
     {"explain", NULL, "print which rank would run where, why and what it is worth, and stop",
      OPTION_SWITCH(struct placement_options, explain)},
     {0},
@@ -66,9 +68,9 @@ struct placement_options placement_defaults(void)
 
 bool placement_is_wished(const struct placement_options *o)
 {
-    return o->topologies[0] != NULL || o->network != NULL || o->costs != NULL || o->pairs != NULL || o->svg != NULL ||
-           o->cores_per_rank > 0 || o->gpus_per_rank != PLACEMENT_GPUS_UNSAID || o->straddle || o->spread || o->pack ||
-           o->together || o->apart || o->explain;
+    return o->topologies[0] != NULL || o->network != NULL || o->costs != NULL || o->pairs != NULL ||
+           dot_is_wanted(&o->picture) || o->cores_per_rank > 0 || o->gpus_per_rank != PLACEMENT_GPUS_UNSAID ||
+           o->straddle || o->spread || o->pack || o->together || o->apart || o->explain;
 }
 
 int placement_check(const struct placement_options *o, struct why *why)

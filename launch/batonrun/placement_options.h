@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launch/plan/dot.h"
 #include "model/cut.h"
 
 #define PLACEMENT_TOPOLOGIES_MAX 16
@@ -17,8 +18,8 @@ struct placement_options {
     const char *topologies[PLACEMENT_TOPOLOGIES_MAX + 1];
     const char *pairs;   /* a file for them, as JSON */
     const char *costs;   /* a file of what a byte costs at each distance */
-    const char *svg;     /* a file for the picture */
     const char *network; /* a file of switches */
+    struct dot_files picture;
     struct model_cut cut;
     uint32_t tokens, output_tokens;
     uint32_t cores_per_rank, gpus_per_rank;

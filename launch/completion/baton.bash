@@ -12,14 +12,14 @@ _baton_options() {
         options='--prefill --decode -x --timeout --survive --metrics --trace --launcher --mpirun --script --host'
         options+=' --hostfile'
         options+=' --topology --network --costs --cores-per-rank --gpus-per-rank --spread --pack --together --apart --straddle'
-        options+=' --oversubscribe --model --dtype --tokens --output-tokens --inside --pairs --svg --explain --check -n'
+        options+=' --oversubscribe --model --dtype --tokens --output-tokens --inside --pairs --dot --svg --explain --check -n'
         options+=' --dry-run --version -h --help --'
         ;;
     baton-top) options='--file --interval --once --version --help' ;;
     baton-info) options='--check --json --mpirun --version -h --help' ;;
     baton-plan)
         options="--prefill --decode --ranks-per-node $cache --prefill-cache --decode-cache --tokens --held --mode --rank"
-        options+=' --json --svg --cost --version --help'
+        options+=' --json --dot --svg --cost --version --help'
         ;;
     baton-replay)
         options="--trace --requests --pairs --speed --deadline-ms --inflight --busy --mode --held --prefix-cache"
@@ -45,7 +45,7 @@ _baton_value() {
     *:--help | *:--version | *:-h | *:-n | *:--dry-run | *:--survive | *:--busy | *:--cost | *:--pin | *:--csv | *:--table | *:-- | \
         baton-plan:--json | baton-info:--json | baton-top:--once | *:--check | *:--spread | *:--pack | *:--together | *:--apart | *:--straddle | *:--oversubscribe | \
         *:--explain | *:--undivided) kind=nothing ;;
-    *:--json | *:--svg | *:--trace | *:--metrics | *:--file | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | \
+    *:--json | *:--dot | *:--svg | *:--trace | *:--metrics | *:--file | *:--prefill-cache | *:--decode-cache | *:--hostfile | *:--topology | \
         *:--network | *:--costs | *:--pairs | *:--mpirun | *:--output)
         kind='file'
         ;;

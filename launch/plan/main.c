@@ -4,9 +4,7 @@
  *
  *   baton-plan --model llama3-70b --prefill 4x2 --decode 8x1 --tokens 4096
  */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -75,21 +73,18 @@ static int print_costs(struct tool *t, double begin, struct why *why)
     return 0;
 }
 
-static int write_svg(const struct tool *t, const char *path, struct why *why)
+static int write_picture(const struct tool *t, struct why *why)
 {
-    FILE *file = fopen(path, "w");
-    if (file == NULL)
-        return why_set(why, "%.100s: %s", path, strerror(errno));
-    int rc = print_svg(&t->exchange, file, why);
-    bool whole = ferror(file) == 0;
-    whole = fclose(file) == 0 && whole;
-    return rc != 0 || whole ? rc : why_set(why, "%.100s could not be written", path);
+    struct dot dot;
+    if (dot_begin(&dot, why) != 0)
+        return -1;
+    return dot_end(&dot, &t->query.picture, print_graph(&t->query, &t->exchange, dot.out, why), why);
 }
 
 static int print(struct tool *t, double begin, struct why *why)
 {
     const struct query *q = &t->query;
-    int rc = q->svg != NULL ? write_svg(t, q->svg, why) : 0;
+    int rc = dot_is_wanted(&q->picture) ? write_picture(t, why) : 0;
     if (rc == 0 && q->cost)
         rc = print_costs(t, begin, why);
     else if (rc == 0 && q->json)

@@ -45,7 +45,9 @@ static const struct option_row rows[] = {
     {"rank", "N", "this decode rank only, and the summary of all",
      OPTION_WHOLE(struct query, rank, 0, ENGINE_RANKS_MAX - 1)},
     {"json", NULL, "the same for programs, instead of the text", OPTION_SWITCH(struct query, json)},
-    {"svg", "FILE", "draw the bytes between all ranks there too", OPTION_FILE(struct query, svg)},
+    {"dot", "FILE", "write what is printed of ranks there too, as a graph in Graphviz's language",
+     OPTION_FILE(struct query, picture.dot)},
+    {"svg", "FILE", "draw that graph there, by Graphviz's program dot", OPTION_FILE(struct query, picture.svg)},
     {"cost", NULL,
      "instead of who takes what: time and memory of one decode rank's plan (--rank, or 0), and of this program; not "
      "with "

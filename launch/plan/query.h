@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "dot.h"
 #include "exchange.h"
 
 enum role { ROLE_PREFILL = 0, ROLE_DECODE = 1, ROLES = 2 };
@@ -20,7 +21,7 @@ struct query {
     baton_mode_t mode;
     uint32_t rank; /* of the decode engine; QUERY_ALL: every one */
     bool json;
-    const char *svg; /* NULL: no file */
+    struct dot_files picture;
     bool cost;
     bool version, help;
 };

@@ -13,7 +13,7 @@ static void print_range(FILE *out, const char *what, uint32_t first, uint32_t co
         fprintf(out, "%ss %u-%u", what, first, first + count - 1);
 }
 
-static void print_box(FILE *out, const struct plan_box *b, uint32_t num_splits)
+void print_box(FILE *out, const struct plan_box *b, uint32_t num_splits)
 {
     print_range(out, "layer", b->layer_first, b->layer_count);
     if (num_splits > 1)
@@ -21,7 +21,7 @@ static void print_box(FILE *out, const struct plan_box *b, uint32_t num_splits)
     print_range(out, ", head", b->head_first, b->head_count);
 }
 
-static void print_rank(FILE *out, const struct engine *e, uint32_t rank)
+void print_rank(FILE *out, const struct engine *e, uint32_t rank)
 {
     fprintf(out, "%s %u (tp %u, pp %u)", e->source.role, rank, rank % e->source.size.tp, rank / e->source.size.tp);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * picture: in the SVG of a placement nothing overlaps, parts lie within what they are parts of, and letters fit their
- * boxes; every rank, device and node is there; names from outside are escaped.
+ * picture: the graph of a placement has each rank once, within its NUMA node, package and node, with what it got; each
+ * device once, where it is; and the flows between ranks with their bytes, the heaviest where there are many.
  */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,148 +15,15 @@
 #include <cmocka.h>
 
 #include "batonrun/placement.h"
-#include "launch/plan/drawing.h"
-
-#define LETTER 0.55 /* width over height: the mean of letters in usual fonts without serifs */
-#define MONO 0.61   /* and where all are equally wide */
-
-struct box {
-    char kind[16]; /* empty: the page */
-    double x, y, width, height;
-};
-
-struct picture {
-    char *text;
-    uint32_t num_boxes, num_labels, num_flows;
-    struct box *boxes, *labels;
-};
+#include "place/explain.h"
+#include "place/pairs.h"
+#include "place/picture.h"
+#include "with_dot.h"
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Letters of a text in a file: an entity is one. */
-static size_t letters(const char *text, const char *end)
-{
-    size_t n = 0;
-    for (; text < end; n++) {
-        const char *close = *text == '&' ? strchr(text, ';') : text;
-        assert_non_null(close);
-        text = close + 1;
-    }
-    return n;
-}
-
-static void read_label(struct picture *p, const char *line)
-{
-    double x, y, px;
-    const char *open = strchr(line, '>'), *close = strstr(line, "</text>");
-    assert_int_equal(sscanf(line, "<text x=\"%lf\" y=\"%lf\" font-size=\"%lf\"", &x, &y, &px), 3);
-    assert_true(open != NULL && close != NULL);
-    bool is_mono = strstr(line, "monospace") != NULL && strstr(line, "monospace") < open;
-    double width = (double)letters(open + 1, close) * px * (is_mono ? MONO : LETTER);
-    if (width > 0)
-        p->labels[p->num_labels++] = (struct box){"text", x, y - 0.75 * px, width, px};
-}
-
-static void read_box(struct picture *p, const char *line)
-{
-    struct box b = {.kind = ""};
-    const char *at = strstr(line, "x=\"");
-    sscanf(line, "<rect class=\"%15[a-z]\"", b.kind);
-    assert_non_null(at);
-    assert_int_equal(sscanf(at, "x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\"", &b.x, &b.y, &b.width, &b.height),
-                     4);
-    assert_true(b.width > 0 && b.height > 0);
-    if (strcmp(b.kind, "hatch") != 0) /* it lies on the box before it */
-        p->boxes[p->num_boxes++] = b;
-}
-
-static void picture_read(struct picture *p, char *text)
-{
-    size_t lines = 1;
-    for (const char *c = text; *c != '\0'; c++)
-        lines += *c == '\n';
-    *p = (struct picture){
-        .text = text, .boxes = calloc(lines, sizeof *p->boxes), .labels = calloc(lines, sizeof *p->labels)};
-    assert_true(p->boxes != NULL && p->labels != NULL);
-    for (char *line = text, *end; *line != '\0'; line = end + 1) {
-        end = strchr(line, '\n');
-        assert_non_null(end);
-        *end = '\0';
-        if (strncmp(line, "<rect", 5) == 0)
-            read_box(p, line);
-        else if (strncmp(line, "<text", 5) == 0)
-            read_label(p, line);
-        p->num_flows += strncmp(line, "<path class=\"flow\"", 18) == 0;
-        *end = '\n';
-    }
-}
-
-static void picture_fini(struct picture *p)
-{
-    free(p->text);
-    free(p->boxes);
-    free(p->labels);
-}
-
-/* ---- judging ----------------------------------------------------------------------------------------------------- */
-
-static bool overlap(const struct box *a, const struct box *b)
-{
-    const double most = 0.01; /* of rounding */
-    return a->x + a->width > b->x + most && b->x + b->width > a->x + most && a->y + a->height > b->y + most &&
-           b->y + b->height > a->y + most;
-}
-
-static bool is_within(const struct box *a, const struct box *b)
-{
-    const double most = 0.01;
-    return a->x >= b->x - most && a->y >= b->y - most && a->x + a->width <= b->x + b->width + most &&
-           a->y + a->height <= b->y + b->height + most;
-}
-
-/* Boxes and letters lie beside each other, or one within the other; of one kind, beside. */
-static void check_apart(const struct picture *p)
-{
-    for (uint32_t i = 0; i < p->num_boxes; i++)
-        for (uint32_t k = i + 1; k < p->num_boxes; k++) {
-            const struct box *a = &p->boxes[i], *b = &p->boxes[k];
-            if (overlap(a, b) && (strcmp(a->kind, b->kind) == 0 || (!is_within(a, b) && !is_within(b, a))))
-                fail_msg("%s at %.0f, %.0f and %s at %.0f, %.0f overlap", a->kind, a->x, a->y, b->kind, b->x, b->y);
-        }
-    for (uint32_t i = 0; i < p->num_labels; i++) {
-        const struct box *a = &p->labels[i];
-        assert_true(is_within(a, &p->boxes[0]));
-        for (uint32_t k = 0; k < p->num_boxes; k++)
-            if (overlap(a, &p->boxes[k]) && !is_within(a, &p->boxes[k]))
-                fail_msg("a text at %.0f, %.0f, %.0f wide, and %s at %.0f, %.0f overlap", a->x, a->y, a->width,
-                         p->boxes[k].kind, p->boxes[k].x, p->boxes[k].y);
-        for (uint32_t k = i + 1; k < p->num_labels; k++)
-            if (overlap(a, &p->labels[k]))
-                fail_msg("texts at %.0f, %.0f and %.0f, %.0f overlap", a->x, a->y, p->labels[k].x, p->labels[k].y);
-    }
-}
-
-static uint32_t count(const struct picture *p, const char *kind)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < p->num_boxes; i++)
-        n += strcmp(p->boxes[i].kind, kind) == 0;
-    return n;
-}
-
-/* Each box of a kind lies within one of another. The legend's are below the nodes. */
-static void check_nested(const struct picture *p, const char *kind, const char *outer, uint32_t in_legend)
-{
-    uint32_t inside = 0;
-    for (uint32_t i = 0; i < p->num_boxes; i++)
-        for (uint32_t k = 0; strcmp(p->boxes[i].kind, kind) == 0 && k < p->num_boxes; k++)
-            inside += strcmp(p->boxes[k].kind, outer) == 0 && is_within(&p->boxes[i], &p->boxes[k]);
-    assert_int_equal(inside, count(p, kind) - in_legend);
-}
-
-/* ---- drawing ----------------------------------------------------------------------------------------------------- */
-
-static char *drawn(const struct placement_options *options, const struct engine_size *sizes, struct placement *p)
+static void read_graph(struct dot_read *graph, struct placement *p, const struct placement_options *options,
+                       const struct engine_size *sizes)
 {
     char path[] = "/tmp/test_picture.XXXXXX", *text = NULL;
     struct placement_options o = *options;
@@ -167,42 +33,177 @@ static char *drawn(const struct placement_options *options, const struct engine_
     assert_true(fd >= 0);
     FILE *f = fdopen(fd, "r");
     assert_non_null(f);
-    o.svg = path;
-    if (placement_find(p, &o, sizes, NULL, NULL, &why) != 0 || placement_write_svg(p, &why) != 0)
+    o.picture.dot = path;
+    if (placement_find(p, &o, sizes, NULL, NULL, &why) != 0 || placement_write_picture(p, &why) != 0)
         fail_msg("%s", why.text);
     assert_true(getdelim(&text, &room, '\0', f) > 0);
     fclose(f);
     unlink(path);
-    return text;
+    dot_read(graph, text);
+    free(text);
 }
 
-static void check(const char *topology, const char *hosts, const struct engine_size *sizes, uint32_t nodes)
+static const struct dot_thing *rank_of(const struct dot_read *g, uint32_t rank)
+{
+    char name[16];
+    snprintf(name, sizeof name, "r%u", rank);
+    return dot_find(g->nodes, g->num_nodes, name);
+}
+
+/* Those whose names begin so. */
+static uint32_t count(const struct dot_thing *things, uint32_t num, const char *kind)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < num; i++)
+        n += strncmp(things[i].name, kind, strlen(kind)) == 0;
+    return n;
+}
+
+/* The cluster is of that kind, and its label begins with this. */
+static const struct dot_thing *check_cluster(const struct dot_read *g, uint32_t number, const char *kind,
+                                             const char *title)
+{
+    assert_true(number < g->num_clusters);
+    const struct dot_thing *c = &g->clusters[number];
+    assert_int_equal(strncmp(c->name, kind, strlen(kind)), 0);
+    assert_true(dot_has(c->label, title) && strncmp(c->label, title, strlen(title)) == 0);
+    return c;
+}
+
+/* ---- ranks and devices ------------------------------------------------------------------------------------------- */
+
+static void check_rank(const struct dot_read *g, const struct placement *p, uint32_t rank)
+{
+    const struct world_place *place = &p->places[rank];
+    const struct world_node *node = &p->world.nodes[place->node];
+    const struct machine_core *core = &node->machine->cores[place->seat.first_core];
+    const struct job_team *team = &p->job.teams[p->job.team_of[rank]];
+    const struct engine_size *size = &p->sizes[team->side];
+    const uint32_t in_engine = rank - flows_first_rank(p->sizes, team->side, team->engine);
+    const struct dot_thing *r = rank_of(g, rank);
+    char line[256], range[32];
+    int at = snprintf(line, sizeof line, "%u: %s%u tp %u", rank, pairs_side_name(team->side), team->engine,
+                      in_engine % size->tp);
+    if (size->pp > 1)
+        snprintf(line + at, sizeof line - (size_t)at, " pp %u", in_engine / size->tp);
+    assert_true(dot_has(r->label, line));
+    explain_range(place->seat.first_core, place->seat.end_core - 1, range);
+    snprintf(line, sizeof line, "cores %s", placement_can_bind(p) ? range : "all");
+    assert_true(dot_has(r->label, line));
+    for (uint32_t i = 0; i < place->seat.num_gpus; i++)
+        assert_non_null(strstr(r->label, node->machine->gpus[place->seat.first_gpu + i].name));
+    assert_true(place->nic == NULL || dot_has(r->label, place->nic->name));
+    assert_int_equal(strstr(r->style, "rounded") != NULL, team->side == JOB_DECODE);
+    snprintf(line, sizeof line, "NUMA node %u", core->numa);
+    const struct dot_thing *c = check_cluster(g, r->within, "cluster_numa", line);
+    snprintf(line, sizeof line, "package %u", core->package);
+    c = check_cluster(g, c->within, "cluster_package", line);
+    check_cluster(g, c->within, "cluster_node", node->host);
+}
+
+/* It stands once within the node, at the cores that are near it. */
+static void check_device(const struct dot_read *g, uint32_t node, const struct machine *m, bool is_gpu,
+                         const struct machine_device *d)
+{
+    const struct machine_core *first = &m->cores[d->first_core], *last = &m->cores[d->end_core - 1];
+    const bool in_package = first->package == last->package, in_numa = in_package && first->numa == last->numa;
+    char name[64], line[MACHINE_DEVICE_BYTES + 8];
+    const struct dot_thing *found = NULL;
+    snprintf(line, sizeof line, "%s %s", is_gpu ? "GPU" : "NIC", d->name);
+    for (uint32_t i = 0; i < g->num_clusters; i++) {
+        uint32_t top = i;
+        while (g->clusters[top].within != DOT_TOP && strncmp(g->clusters[top].name, "cluster_node", 12) != 0)
+            top = g->clusters[top].within;
+        snprintf(name, sizeof name, "cluster_node%u_0", node);
+        if (strcmp(g->clusters[top].name, name) == 0 && dot_has(g->clusters[i].label, line)) {
+            assert_null(found);
+            found = &g->clusters[i];
+        }
+    }
+    if (found == NULL)
+        fail_msg("the graph lacks %s", line);
+    const char *kind = in_numa ? "cluster_numa" : in_package ? "cluster_package" : "cluster_node";
+    assert_int_equal(strncmp(found->name, kind, strlen(kind)), 0);
+    if (in_numa) {
+        snprintf(line, sizeof line, "NUMA node %u", first->numa);
+        assert_true(dot_has(found->label, line));
+    }
+}
+
+/* ---- flows ------------------------------------------------------------------------------------------------------- */
+
+static double bytes_of(const struct job *j, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = j->first_flow[a]; i < j->first_flow[a + 1]; i++)
+        if (j->flows[i].peer == b)
+            return j->flows[i].bytes;
+    fail_msg("ranks %u and %u exchange nothing", a, b);
+    return 0;
+}
+
+static bool is_inside(const struct job *j, uint32_t a, uint32_t b)
+{
+    return j->teams[j->team_of[a]].side == j->teams[j->team_of[b]].side;
+}
+
+/* Edges of one kind: each is a flow with its bytes, none stands twice, and none that is left out is heavier. */
+static void check_flows(const struct dot_read *g, const struct placement *p, bool inside)
+{
+    const struct job *j = &p->job; /* within engines bytes weigh 1 by default */
+    uint32_t drawn = 0, flows = 0, heavier = 0;
+    double lightest = 1e300;
+    for (uint32_t i = 0; i < g->num_edges; i++) {
+        const struct dot_thing *e = &g->edges[i];
+        char bytes[32];
+        uint32_t a, b;
+        assert_int_equal(sscanf(e->name, "r%u", &a), 1);
+        assert_int_equal(sscanf(e->to, "r%u", &b), 1);
+        rank_of(g, a);
+        rank_of(g, b);
+        if (is_inside(j, a, b) != inside)
+            continue;
+        assert_true(a < b); /* prefill comes first */
+        assert_string_equal(e->label, explain_bytes(bytes_of(j, a, b), bytes));
+        for (uint32_t k = 0; k < i; k++)
+            assert_true(strcmp(g->edges[k].name, e->name) != 0 || strcmp(g->edges[k].to, e->to) != 0);
+        lightest = bytes_of(j, a, b) < lightest ? bytes_of(j, a, b) : lightest;
+        drawn++;
+    }
+    for (uint32_t r = 0; r < j->num_ranks; r++)
+        for (uint32_t i = j->first_flow[r]; i < j->first_flow[r + 1]; i++)
+            if (j->flows[i].peer > r && is_inside(j, r, j->flows[i].peer) == inside) {
+                flows++;
+                heavier += j->flows[i].bytes > lightest;
+            }
+    assert_int_equal(drawn, flows < PICTURE_FLOWS_MAX ? flows : PICTURE_FLOWS_MAX);
+    assert_true(heavier < PICTURE_FLOWS_MAX);
+}
+
+/* ---- cases ------------------------------------------------------------------------------------------------------- */
+
+static void check(const char *topology, const char *hosts, const struct engine_size *sizes)
 {
     struct placement_options o = placement_defaults();
     struct placement p;
-    struct picture picture;
+    struct dot_read g;
     o.topologies[0] = topology;
     o.hosts = hosts;
-    picture_read(&picture, drawn(&o, sizes, &p));
+    read_graph(&g, &p, &o, sizes);
     const struct machine *m = &p.machines[0];
-    bool all = nodes == p.world.num_nodes;
-    check_apart(&picture);
-    assert_int_equal(count(&picture, "node"), nodes);
-    if (all)
-        assert_int_equal(count(&picture, "rank"), p.job.num_ranks + 2); /* the legend has two */
-    if (m->num_cores <= 64)
-        assert_int_equal(count(&picture, "core"), nodes * m->num_cores + 1);
-    assert_int_equal(count(&picture, "gpu"), nodes * m->num_gpus + 1);
-    assert_int_equal(count(&picture, "nic"), nodes * m->num_nics + 1);
-    check_nested(&picture, "package", "node", 0);
-    check_nested(&picture, "numa", "package", 0);
-    check_nested(&picture, "rank", "numa", 2);
-    check_nested(&picture, "core", "numa", 1);
-    check_nested(&picture, "gpu", "node", 1);
-    assert_true(picture.num_flows > 2 && picture.num_flows <= 2 * 64 + 2);
-    assert_null(strstr(picture.text, "script"));
-    assert_null(strstr(picture.text, "nan"));
-    picture_fini(&picture);
+    assert_int_equal(count(g.clusters, g.num_clusters, "cluster_node"), p.world.num_nodes);
+    assert_int_equal(count(g.clusters, g.num_clusters, "cluster_package"), p.world.num_nodes * machine_packages(m));
+    assert_int_equal(count(g.nodes, g.num_nodes, "r"), p.job.num_ranks);
+    for (uint32_t r = 0; r < p.job.num_ranks; r++)
+        check_rank(&g, &p, r);
+    for (uint32_t i = 0; i < p.world.num_nodes; i++) {
+        for (uint32_t k = 0; k < m->num_gpus; k++)
+            check_device(&g, i, m, true, &m->gpus[k]);
+        for (uint32_t k = 0; k < m->num_nics; k++)
+            check_device(&g, i, m, false, &m->nics[k]);
+    }
+    check_flows(&g, &p, false);
+    check_flows(&g, &p, true);
+    dot_read_fini(&g);
     placement_fini(&p);
 }
 
@@ -230,302 +231,86 @@ static void test_64_ranks(void **state)
                                              MACHINES "28intel64-2p2g7c-CoDgroups.v1tov2.xml",
                                              MACHINES "24em64t-2n6c2t-pci.xml"};
     for (unsigned i = 0; i < sizeof topologies / sizeof topologies[0]; i++) {
-        check(topologies[i], hosts_of(8, false, 8), a, 8);
-        check(topologies[i], hosts_of(8, true, 8), b, 8);
-        check(topologies[i], hosts_of(8, false, 8), c, 8);
-        check(topologies[i], hosts_of(8, true, 8), d, 8);
+        check(topologies[i], hosts_of(8, false, 8), a);
+        check(topologies[i], hosts_of(8, true, 8), b);
+        check(topologies[i], hosts_of(8, false, 8), c);
+        check(topologies[i], hosts_of(8, true, 8), d);
     }
-    check("pack:2 numa:1 l3:4 core:8 pu:2", "one", a, 1);
-    check("pack:2 core:64 pu:1", "one", d, 1);
-    check("core:256 pu:2", "one", b, 1);
+    check("pack:2 numa:1 l3:4 core:8 pu:2", "one", a);
+    check("pack:2 core:64 pu:1", "one", d);
+    check("core:256 pu:2", "one", b);
 }
 
+/* Of many nodes the first are drawn with their ranks, and the others are a sentence. */
 static void test_many_nodes(void **state)
 {
     (void)state;
-    static const struct engine_size whole[] = {{32, 8, 1}, {32, 8, 1}}, wide[] = {{64, 8, 1}, {36, 8, 1}};
-    check(MACHINES "8gpu-8nic-8numa.xml", hosts_of(64, true, 8), whole, 64);
-    check(MACHINES "8gpu-8nic-8numa.xml", hosts_of(100, false, 8), wide, 64); /* the others are a sentence */
-}
-
-/* Beside few nodes there is what explains them, and not an empty page. */
-static void test_room_is_used(void **state)
-{
-    (void)state;
-    static const struct engine_size few[] = {{1, 2, 1}, {1, 2, 1}}, more[] = {{2, 4, 1}, {4, 2, 1}};
-    static const struct engine_size *const sizes[] = {few, more};
-    for (unsigned i = 0; i < 2; i++) {
-        struct placement_options o = placement_defaults();
-        struct placement p;
-        struct picture picture;
-        double right = 0;
-        o.topologies[0] = "pack:2 numa:1 core:8 pu:1";
-        o.hosts = "a,b";
-        picture_read(&picture, drawn(&o, sizes[i], &p));
-        const struct box *page = &picture.boxes[0];
-        for (uint32_t k = 0; k < picture.num_labels; k++) {
-            const struct box *b = &picture.labels[k];
-            bool is_high = b->y > 0 && b->y < (page->y + page->height) / 2;
-            right = is_high && b->x + b->width > right ? b->x + b->width : right;
-        }
-        assert_true(right > page->x + page->width * 2 / 3);
-        picture_fini(&picture);
-        placement_fini(&p);
-    }
-}
-
-/* A flow: its ends, and between them the point that it bends to. */
-struct curve {
-    double x[3], y[3];
-};
-
-static struct curve read_curve(const char *line)
-{
-    struct curve c;
-    const char *d = strstr(line, " d=\"M");
-    assert_non_null(d);
-    assert_int_equal(sscanf(d, " d=\"M%lf %lfQ%lf %lf %lf %lf", &c.x[0], &c.y[0], &c.x[1], &c.y[1], &c.x[2], &c.y[2]),
-                     6);
-    return c;
-}
-
-/* 0 to 1 along it. */
-static struct box point_of(const struct curve *c, double along)
-{
-    double before = 1 - along;
-    return (struct box){.x = before * before * c->x[0] + 2 * before * along * c->x[1] + along * along * c->x[2],
-                        .y = before * before * c->y[0] + 2 * before * along * c->y[1] + along * along * c->y[2]};
-}
-
-static bool crosses(const struct curve *c, const struct box *b)
-{
-    for (unsigned i = 0; i <= 200; i++) {
-        const struct box at = point_of(c, i / 200.0);
-        if (is_within(&at, b))
-            return true;
-    }
-    return false;
-}
-
-/* The box of a line of the file if that is one of these kinds. */
-static bool is_cover(const char *line, struct box *out)
-{
-    struct picture p = {.boxes = out};
-    if (strncmp(line, "<rect class=\"plate\"", 19) != 0 && strncmp(line, "<rect class=\"panel\"", 19) != 0)
-        return false;
-    read_box(&p, line);
-    return true;
-}
-
-/* Each line comes before each text that it crosses, and something between the two covers it there. How many cross. */
-static uint32_t check_covered(const char *text)
-{
-    static const char *lines[1 << 14];
-    static struct curve flows[2 * 64 + 2];
-    static struct box covers[1 << 14]; /* by line of the file; of width 0: none */
-    uint32_t num = 0, num_flows = 0, crossings = 0;
-    uint32_t at[2 * 64 + 2];
-    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
-        assert_true(num < sizeof lines / sizeof lines[0]);
-        covers[num].width = 0;
-        is_cover(line, &covers[num]);
-        if (strncmp(line, "<path class=\"flow\"", 18) == 0) {
-            assert_true(num_flows < sizeof flows / sizeof flows[0]);
-            at[num_flows] = num;
-            flows[num_flows++] = read_curve(line);
-        }
-        lines[num++] = line;
-    }
-    for (uint32_t i = 0; i < num; i++) {
-        struct box b;
-        struct picture p = {.labels = &b};
-        if (strncmp(lines[i], "<text", 5) != 0)
-            continue;
-        read_label(&p, lines[i]);
-        for (uint32_t f = 0; p.num_labels > 0 && f < num_flows; f++) {
-            bool is_covered = false;
-            if (!crosses(&flows[f], &b))
-                continue;
-            for (uint32_t k = at[f]; k < i; k++)
-                is_covered |= covers[k].width > 0 && is_within(&b, &covers[k]);
-            if (!is_covered)
-                fail_msg("a line crosses the text %.80s", strchr(lines[i], '>'));
-            crossings++;
-        }
-    }
-    return crossings;
-}
-
-/* Each rank, sample of the legend and engine has a plate for its label, and those of nodes come after their lines. */
-static void test_plates(void **state)
-{
-    (void)state;
-    static const struct engine_size sizes[] = {{2, 4, 1}, {4, 2, 1}};
+    static const struct engine_size sizes[] = {{64, 8, 1}, {36, 8, 1}};
     struct placement_options o = placement_defaults();
     struct placement p;
-    struct picture picture;
-    uint32_t in_ranks = 0, in_engines = 0;
-    o.topologies[0] = "pack:2 numa:1 core:8 pu:1";
-    o.hosts = "a,b";
-    picture_read(&picture, drawn(&o, sizes, &p));
-    for (uint32_t i = 0; i < picture.num_boxes; i++)
-        for (uint32_t k = 0; strcmp(picture.boxes[i].kind, "plate") == 0 && k < picture.num_boxes; k++) {
-            const bool is_within_it = is_within(&picture.boxes[i], &picture.boxes[k]);
-            in_ranks += is_within_it && strcmp(picture.boxes[k].kind, "rank") == 0;
-            in_engines += is_within_it && strcmp(picture.boxes[k].kind, "engine") == 0;
-        }
-    assert_int_equal(in_ranks, 16 + 2);
-    assert_int_equal(in_engines, 6);
-    const char *at = strstr(picture.text, "class=\"plate\""), *first = strstr(picture.text, "class=\"flow\"");
-    const char *legend = strstr(at, "class=\"flow\"");
-    assert_true(first < at && legend > strstr(at, "class=\"panel\""));
-    picture_fini(&picture);
+    struct dot_read g;
+    o.topologies[0] = MACHINES "8gpu-8nic-8numa.xml";
+    o.hosts = hosts_of(110, false, 8);
+    read_graph(&g, &p, &o, sizes);
+    assert_int_equal(count(g.clusters, g.num_clusters, "cluster_node"), PICTURE_NODES_MAX);
+    assert_int_equal(count(g.nodes, g.num_nodes, "r"), PICTURE_NODES_MAX * 8);
+    assert_true(g.num_edges <= 2 * PICTURE_FLOWS_MAX);
+    for (uint32_t i = 0; i < g.num_edges; i++) {
+        dot_find(g.nodes, g.num_nodes, g.edges[i].name);
+        dot_find(g.nodes, g.num_nodes, g.edges[i].to);
+    }
+    assert_true(dot_has(g.label, "nodes with ranks that are not drawn: 36"));
+    assert_true(dot_has(g.label, "nodes without ranks, which are not drawn: 10"));
+    dot_read_fini(&g);
     placement_fini(&p);
 }
 
-/* Lines pass behind all letters: those of nodes, their parts and devices, of ranks, of the heading and of the costs. */
-static void test_lines_cross_no_label(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *topology, *hosts;
-        struct engine_size sizes[2];
-    } worlds[] = {
-        {"pack:2 numa:2 core:8 pu:2", "n[0-3]:16", {{7, 4, 1}, {5, 2, 1}}}, /* lines over the costs */
-        {"pack:2 numa:2 core:8 pu:2", "n[0-3]:16", {{4, 8, 1}, {3, 1, 1}}}, /* and over the heading, if spread */
-        {MACHINES "8gpu-8nic-8numa.xml", "n[0-1]:8,idle:8", {{1, 8, 1}, {2, 4, 1}}},
-        {MACHINES "8gpu-8nic-8numa.xml", "n[0-3]:8", {{2, 8, 1}, {4, 4, 1}}},
-        {MACHINES "8gpu-8nic-8numa.xml", "n[0-31]:8", {{16, 8, 1}, {32, 4, 1}}},
-    };
-    for (unsigned i = 0; i < sizeof worlds / sizeof worlds[0]; i++) {
-        struct placement_options o = placement_defaults();
-        struct placement p;
-        o.topologies[0] = worlds[i].topology;
-        o.hosts = worlds[i].hosts;
-        o.spread = worlds[i].sizes[JOB_DECODE].tp == 1;
-        char *text = drawn(&o, worlds[i].sizes, &p);
-        const uint32_t crossings = check_covered(text);
-        if (crossings == 0)
-            fail_msg("no line of %s %s crosses a text", worlds[i].topology, worlds[i].hosts);
-        free(text);
-        placement_fini(&p);
-    }
-}
-
-/* Of many equal flows those that are drawn are of all nodes, of all engines there, and of many ranks of these. */
+/* Of many equal flows those that are drawn are of all nodes, and of many ranks there. */
 static void test_flows_are_spread(void **state)
 {
     (void)state;
     static const struct engine_size sizes[] = {{16, 8, 1}, {32, 4, 1}};
     struct placement_options o = placement_defaults();
     struct placement p;
-    struct picture picture;
+    struct dot_read g;
     uint32_t of_node[32] = {0}, of_rank[256] = {0}, nodes = 0, ranks = 0;
     o.topologies[0] = MACHINES "8gpu-8nic-8numa.xml";
     o.hosts = "n[0-31]:8";
-    picture_read(&picture, drawn(&o, sizes, &p));
-    for (const char *at = picture.text; (at = strstr(at, "<path class=\"flow\"")) != NULL; at++)
-        for (unsigned end = 0; end < 2 && strstr(at, "dasharray") > strchr(at, '\n'); end++) {
-            const struct curve curve = read_curve(at);
-            const struct box here = point_of(&curve, end);
-            uint32_t node = 0, rank = 0;
-            for (uint32_t i = 0; i < picture.num_boxes; i++) {
-                const struct box *b = &picture.boxes[i];
-                if (strcmp(b->kind, "node") == 0 && node++ < 32)
-                    of_node[node - 1] += is_within(&here, b);
-                if (strcmp(b->kind, "rank") == 0 && rank++ < 256)
-                    of_rank[rank - 1] += is_within(&here, b);
-            }
+    read_graph(&g, &p, &o, sizes);
+    for (uint32_t i = 0; i < g.num_edges; i++) {
+        const uint32_t ends[] = {(uint32_t)atoi(g.edges[i].name + 1), (uint32_t)atoi(g.edges[i].to + 1)};
+        for (unsigned k = 0; k < 2 && !is_inside(&p.job, ends[0], ends[1]); k++) {
+            of_node[p.places[ends[k]].node]++;
+            of_rank[ends[k]]++;
         }
+    }
     for (unsigned i = 0; i < 32; i++)
-        nodes += of_node[i] == 4; /* two ends of each of 64 flows */
+        nodes += of_node[i] > 0;
     for (unsigned i = 0; i < 256; i++)
         ranks += of_rank[i] > 0;
     assert_int_equal(nodes, 32);
     assert_true(ranks >= 96);
-    picture_fini(&picture);
+    dot_read_fini(&g);
     placement_fini(&p);
 }
 
-/* How far two colours are apart to the eye, about: 0 to 765. */
-static double color_distance(unsigned x, unsigned y)
-{
-    double red = (double)(x >> 16) - (y >> 16), green = (double)(x >> 8 & 255) - (y >> 8 & 255),
-           blue = (double)(x & 255) - (y & 255), mean = ((x >> 16) + (y >> 16)) / 512.0;
-    return sqrt((2 + mean) * red * red + 4 * green * green + (3 - mean) * blue * blue);
-}
-
-/* Each engine of a side is in the legend, in a colour of its own; neighbours differ much. The rest is a sentence. */
+/* Each engine has a colour of its own. */
 static void test_colors(void **state)
 {
     (void)state;
-    static const struct engine_size sizes[] = {{3, 2, 1}, {32, 2, 1}}, many[] = {{1, 1, 1}, {70, 1, 1}};
+    static const struct engine_size sizes[] = {{3, 2, 1}, {32, 2, 1}};
     struct placement_options o = placement_defaults();
     struct placement p;
-    unsigned colors[3 + 32], num = 0;
+    struct dot_read g;
     o.topologies[0] = "core:80 pu:2";
     o.hosts = "a";
-    char *text = drawn(&o, sizes, &p);
-    for (const char *at = text; (at = strstr(at, "<rect class=\"engine\"")) != NULL; at++) {
-        assert_true(num < 3 + 32);
-        assert_int_equal(sscanf(strstr(at, "fill=\"#"), "fill=\"#%6x\"", &colors[num++]), 1);
-    }
-    assert_int_equal(num, 3 + 32);
-    for (unsigned i = 3; i < num; i++)
-        for (unsigned k = 3; k < i; k++)
-            if (color_distance(colors[i], colors[k]) < (i - k == 1 ? 150 : 30))
-                fail_msg("decode%u is #%06x, and decode%u #%06x", i - 3, colors[i], k - 3, colors[k]);
-    free(text);
+    read_graph(&g, &p, &o, sizes);
+    for (uint32_t r = 0; r < p.job.num_ranks; r++)
+        for (uint32_t s = 0; s < r; s++)
+            assert_int_equal(strcmp(rank_of(&g, r)->color, rank_of(&g, s)->color) == 0,
+                             p.job.team_of[r] == p.job.team_of[s]);
+    dot_read_fini(&g);
     placement_fini(&p);
-    text = drawn(&o, many, &p);
-    assert_non_null(strstr(text, ">decode59<"));
-    assert_non_null(strstr(text, ">and 10 more decode engines<"));
-    free(text);
-    placement_fini(&p);
-}
-
-/* Prefill and decode differ by more than colour. */
-static void test_hatched(void **state)
-{
-    (void)state;
-    static const struct engine_size sizes[] = {{1, 2, 1}, {1, 4, 1}};
-    struct placement_options o = placement_defaults();
-    struct placement p;
-    o.topologies[0] = "core:8 pu:2";
-    o.hosts = "a";
-    char *text = drawn(&o, sizes, &p);
-    uint32_t hatches = 0;
-    for (const char *at = text; (at = strstr(at, "class=\"hatch\"")) != NULL; at++)
-        hatches++;
-    uint32_t cores = 0; /* of decode ranks */
-    for (uint32_t r = 2; r < 6; r++)
-        cores += p.places[r].seat.end_core - p.places[r].seat.first_core;
-    assert_int_equal(hatches, 4 + cores + 2); /* ranks, cores, and two of the legend */
-    assert_non_null(strstr(text, "<title>rank 2: decode0, TP rank 0, stage 0; cores "));
-    free(text);
-    placement_fini(&p);
-}
-
-static void check_text(const char *text, double width, const char *wanted)
-{
-    char *written = NULL;
-    size_t length;
-    FILE *out = open_memstream(&written, &length);
-    assert_non_null(out);
-    drawing_text(out, 1, 2, width, (struct drawing_font){10, NULL}, text);
-    assert_int_equal(fclose(out), 0);
-    assert_non_null(strstr(written, wanted));
-    free(written);
-}
-
-static void test_names_from_outside(void **state)
-{
-    (void)state;
-    check_text("<a href='x'>&\"", 999, ">&lt;a href=&apos;x&apos;&gt;&amp;&quot;</text>");
-    check_text("caf\xc3\xa9\n", 999, ">caf___</text>");
-    check_text("0123456789", 60, ">0123456789</text>");
-    check_text("0123456789", 59, ">012345...</text>");
-    check_text("012", 6, ">...</text>");
 }
 
 int main(void)
@@ -533,13 +318,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_64_ranks),
         cmocka_unit_test(test_many_nodes),
-        cmocka_unit_test(test_room_is_used),
-        cmocka_unit_test(test_plates),
-        cmocka_unit_test(test_lines_cross_no_label),
         cmocka_unit_test(test_flows_are_spread),
         cmocka_unit_test(test_colors),
-        cmocka_unit_test(test_hatched),
-        cmocka_unit_test(test_names_from_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
