@@ -26,7 +26,8 @@ struct dot_read {
     const char *at;
     char token; /* the next one: a letter of the language, 'a' for a word, 's' for a string, '\0' at the end */
     const char *text;
-    const char *label; /* of the whole graph */
+    const char *label;      /* of the whole graph */
+    const char *edge_style; /* of the edges that follow */
     uint32_t num_clusters, num_nodes, num_edges;
     struct dot_thing *clusters, *nodes, *edges;
 };
@@ -120,10 +121,13 @@ static inline void dot_take_statements(struct dot_read *d, struct dot_thing *aro
         } else if (d->token == '-') {
             dot_next(d);
             t.to = dot_take(d, 'a');
+            t.style = d->edge_style;
             dot_take_attributes(d, &t);
             d->edges[d->num_edges++] = t;
         } else {
             dot_take_attributes(d, &t);
+            if (strcmp(name, "edge") == 0)
+                d->edge_style = t.style;
             if (strcmp(name, "node") != 0 && strcmp(name, "edge") != 0 && strcmp(name, "graph") != 0)
                 d->nodes[d->num_nodes++] = t;
         }
@@ -137,7 +141,7 @@ static inline void dot_read(struct dot_read *d, const char *text)
 {
     const size_t length = strlen(text) + 1;
     struct dot_thing graph = {.label = ""};
-    *d = (struct dot_read){.at = text, .texts = calloc(length, 3)};
+    *d = (struct dot_read){.at = text, .texts = calloc(length, 3), .edge_style = ""};
     d->clusters = calloc(length / 8 + 1, sizeof *d->clusters);
     d->nodes = calloc(length / 8 + 1, sizeof *d->nodes);
     d->edges = calloc(length / 8 + 1, sizeof *d->edges);

@@ -101,6 +101,21 @@ static void check_rank(const struct dot_read *g, const struct placement *p, uint
     check_cluster(g, c->within, "cluster_node", node->host);
 }
 
+/* Each NUMA node has ranks, or one node that says that it has none: Graphviz does not draw an empty cluster. */
+static void check_free(const struct dot_read *g)
+{
+    for (uint32_t i = 0; i < g->num_clusters; i++) {
+        uint32_t ranks = 0, others = 0;
+        for (uint32_t k = 0; k < g->num_nodes; k++)
+            if (g->nodes[k].within == i) {
+                ranks += g->nodes[k].name[0] == 'r';
+                others += strcmp(g->nodes[k].label, "no rank") == 0;
+            }
+        if (strncmp(g->clusters[i].name, "cluster_numa", 12) == 0)
+            assert_int_equal(others, ranks == 0);
+    }
+}
+
 /* It stands once within the node, at the cores that are near it. */
 static void check_device(const struct dot_read *g, uint32_t node, const struct machine *m, bool is_gpu,
                          const struct machine_device *d)
@@ -163,6 +178,7 @@ static void check_flows(const struct dot_read *g, const struct placement *p, boo
         if (is_inside(j, a, b) != inside)
             continue;
         assert_true(a < b); /* prefill comes first */
+        assert_string_equal(e->style, inside ? "dashed" : "");
         assert_string_equal(e->label, explain_bytes(bytes_of(j, a, b), bytes));
         for (uint32_t k = 0; k < i; k++)
             assert_true(strcmp(g->edges[k].name, e->name) != 0 || strcmp(g->edges[k].to, e->to) != 0);
@@ -195,6 +211,7 @@ static void check(const char *topology, const char *hosts, const struct engine_s
     assert_int_equal(count(g.nodes, g.num_nodes, "r"), p.job.num_ranks);
     for (uint32_t r = 0; r < p.job.num_ranks; r++)
         check_rank(&g, &p, r);
+    check_free(&g);
     for (uint32_t i = 0; i < p.world.num_nodes; i++) {
         for (uint32_t k = 0; k < m->num_gpus; k++)
             check_device(&g, i, m, true, &m->gpus[k]);
