@@ -28,8 +28,8 @@
  * calls baton_progress; MPI's thread level must allow that. Other threads may call the same functions as above; their
  * baton_poll takes events and moves nothing. "Any thread" below means this rule. A call makes a short transfer within
  * the node itself, in the caller's thread, while the reactor sleeps, and a poll that finds no event does what has
- * become possible meanwhile: each for about 50 us, or for four turns that each copy at most BATON_INLINE_BYTES, where
- * these take longer; calls together for so long between two polls, and without a call of MPI (BATON_HANDOFF). open,
+ * become possible meanwhile: each for about 50 us, or for four turns that each copy at most inline_bytes, where these
+ * take longer; calls together for so long between two polls, and without a call of MPI (handoff; see SETTINGS). open,
  * cache_create, start and close are called by one thread, while no other thread is inside Baton.
  *
  * A thread that is inside Baton must not be cancelled (pthread_cancel).
@@ -42,6 +42,9 @@
  *
  * UNITS. Bytes, tokens, nanoseconds and milliseconds, named in the identifier where the type cannot say it. Only
  * relative times are used: no clock is compared between ranks.
+ *
+ * SETTINGS. Variables of the environment, such as BATON_WANT_MS. Names such as quiet_ms, which no struct here has, are
+ * tunables: BATON_TUNE=quiet_ms=500 sets one. baton(7) lists both.
  *
  * STRUCTS THAT GROW. A later header may add fields at the end of a struct that begins with `size`; a program and a
  * library of different age then still understand each other.
@@ -593,7 +596,7 @@ BATON_API void *baton_cache_base(const baton_cache_t *cache);
  * Offer and want meet where both are equal, in either order, so that nothing left of an earlier attempt is taken for
  * the next:
  *
- *   a want of an attempt that has ended, or of one older than that, fails at once as EGONE (for BATON_TOMBSTONE_MS)
+ *   a want of an attempt that has ended, or of one older than that, fails at once as EGONE (for tombstone_ms)
  *   a want of a newer attempt waits for its offer
  *
  * Without attempts (0 on both sides) a key may be used again too. A want that comes after an offer of its key has ended
@@ -794,7 +797,7 @@ typedef struct baton_want_params {
  *   ENOSYS                            a side is a device's memory, and the other one a build before 0.2
  *   EMESSAGE, EMPI                    a peer sent something malformed; an MPI call failed
  *   ESYSTEM                           the kernel or a device's driver failed; a driver's own BATON_E... stays as it is
- *   ESTALL                            MPI held the reactor for BATON_STALL_MS
+ *   ESTALL                            MPI held the reactor for stall_ms
  *
  * If a rank fails as EPEER, ESTALE or EMPI, or ends its offer while it is read, a pull turns to another rank that holds
  * the same bytes, as soon as what was read of the first is quiet; not with BATON_CHECKSUM. A push is not tried again.
@@ -821,7 +824,7 @@ BATON_API int baton_cancel(baton_t *b, baton_id_t id);
  *   - Where Baton cannot know in time that the blocks are quiet, one BATON_EVENT_GIVEN_UP comes before the terminal
  *     event. The call has failed, for the reason in `error`; its blocks are still Baton's.
  *
- * In time means: within BATON_QUIET_MS after the call's deadline, or after the loss of the peer that it failed with.
+ * In time means: within quiet_ms after the call's deadline, or after the loss of the peer that it failed with.
  * The deadline of a want is its timeout_ms after the call. The deadline of an offer is its time to live after its last
  * baton_offer, baton_append or baton_ready, or the deadline of the last want that it granted, if that is later. A
  * cancelled call keeps its deadline. Where MPI holds the reactor, or the thread that should do its work gets no core, a
@@ -943,7 +946,7 @@ static inline int baton_poll(baton_t *b, baton_event_t *events, int max)
  * the event comes, the descriptor may become readable once for nothing. That is rare: less than one wake-up in a
  * hundred. The descriptor stays readable while events are left.
  * With BATON_PROGRESS_CALLER it is readable also when a turn is due, so that a loop of poll(2) and baton_poll goes on:
- * at once while something is under way that only MPI calls move, else after BATON_IDLE_US at the latest; baton_poll
+ * at once while something is under way that only MPI calls move, else after idle_us at the latest; baton_poll
  * then often returns 0. It cannot tell in that mode that a message arrived, and nothing moves while the thread that
  * lends itself does not call.
  */
@@ -970,7 +973,7 @@ typedef struct baton_pending {
 } baton_pending_t;
 
 /**
- * Fills up to `max` entries, at most 64, as of the reactor's last look (BATON_STATS_MS). Returns how many. Any thread.
+ * Fills up to `max` entries, at most 64, as of the reactor's last look (every 20 ms). Returns how many. Any thread.
  * Errors: EINVAL, ESTATE (see FORK).
  */
 BATON_API int baton_pending_sized(baton_t *b, void *out, int max, size_t size);

@@ -13,27 +13,10 @@
 #include "bench/fail.h"
 #include "shm/copy.h"
 
-static const char *const variables[] = {"UCX_TLS",
-                                        "UCX_NET_DEVICES",
-                                        "OMPI_MCA_pml",
-                                        "OMPI_MCA_osc",
-                                        "OMPI_MCA_btl",
-                                        "OMPI_MCA_mpi_yield_when_idle",
-                                        "BATON_FAKE_NODES",
-                                        "BATON_COPY_WORKERS",
-                                        "BATON_CHUNK_BYTES",
-                                        "BATON_RMA_BYTES",
-                                        "BATON_COPY_BYTES",
-                                        "BATON_RMA_REQUESTS",
-                                        "BATON_RMA_PEER_REQUESTS",
-                                        "BATON_RMA_GETS_PER_REQUEST",
-                                        "BATON_RMA_SIEVE_BYTES",
-                                        "BATON_SPIN_US",
-                                        "BATON_IDLE_US",
-                                        "BATON_SLICE_US",
-                                        "BATON_NICE",
-                                        "BATON_FAULT",
-                                        "BATON_TRACE"};
+static const char *const variables[] = {"UCX_TLS",          "UCX_NET_DEVICES",    "OMPI_MCA_pml",
+                                        "OMPI_MCA_osc",     "OMPI_MCA_btl",       "OMPI_MCA_mpi_yield_when_idle",
+                                        "BATON_FAKE_NODES", "BATON_COPY_WORKERS", "BATON_TUNE",
+                                        "BATON_FAULT",      "BATON_TRACE"};
 
 uint64_t conditions_l3_bytes(void)
 {

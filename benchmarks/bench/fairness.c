@@ -529,7 +529,7 @@ void fairness_run(struct bench *b)
     struct run run = {.bench = b, .pool = o->pool ? o->pool : POOL};
     report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
     conditions_note(b);
-    fail_on(settings_read(&run.settings, getenv), "settings");
+    fail_on(settings_read(&run.settings, environ), "settings");
     find_engines(&run);
     for (unsigned i = 0; i < o->batch.count; i++)
         run.max_batch = o->batch.value[i] > run.max_batch ? (uint32_t)o->batch.value[i] : run.max_batch;
@@ -543,12 +543,11 @@ void fairness_run(struct bench *b)
         open_run(&run, o->block.value[i]);
         if (i == 0 && b->report.active) {
             conditions_note_baton(b, run.context.baton);
-            report_note(
-                &b->report, "microseconds from the call of baton_want to its event; bound: %s",
-                o->stop_engines > 0
-                    ? "2 x alone p90"
-                    : "3 x alone p90, and the time of all that may be in flight over the path (BATON_RMA_BYTES, "
-                      "BATON_COPY_BYTES a worker) and of one BATON_CHUNK_BYTES a big want");
+            report_note(&b->report, "microseconds from the call of baton_want to its event; bound: %s",
+                        o->stop_engines > 0
+                            ? "2 x alone p90"
+                            : "3 x alone p90, and the time of all that may be in flight over the path (rma_bytes, "
+                              "copy_bytes a worker) and of one chunk_bytes a big want");
         }
         if (bench_is_consumer(b))
             run_consumer(&run);

@@ -18,7 +18,7 @@
  *   streak      as polled, but each rest is followed by 33 transfers, one at once after the other, whose offers were
  *               made before: what Baton takes where the processor's caches hold what it needs. The first, which is one
  *               of polled, is left out. Only from want, and without verdicts
- *   spinning    the reactors never sleep (BATON_SPIN_US), and baton_poll is called until the event is there
+ *   spinning    the reactors never sleep (the tunable spin_us), and baton_poll is called until the event is there
  *   busy        as asleep, and a thread of each rank computes
  *
  * Between nodes, ask_and_read_us is what a pull has to do at least, by MPI alone: a message to the producer and its
@@ -49,7 +49,7 @@ static const char *const columns[] = {
 #define NUM_COLUMNS (sizeof columns / sizeof *columns)
 
 #define POOL_LEAST (UINT64_C(128) << 20)
-#define REST_NS 500000L /* a reactor spins for 20 us (BATON_SPIN_US), then sleeps */
+#define REST_NS 500000L /* a reactor spins for 20 us (spin_us), then sleeps */
 #define ITERS_LEAST 20u
 #define ITERS_MOST 2000u /* so that two samples lie above the last percentile */
 #define WARM_UPS 20u
@@ -65,9 +65,9 @@ struct clock_place {
 struct part {
     uint64_t block_bytes;
     enum bench_state state;
-    unsigned from; /* bits, as in the options */
-    bool notes;    /* the first one of the report */
-    const char *spin_us;
+    unsigned from;               /* bits, as in the options */
+    bool notes;                  /* the first one of the report */
+    const char *tune, *spinning; /* BATON_TUNE, and with reactors that spin; NULL: not set */
 };
 
 struct row {
@@ -223,7 +223,7 @@ static void run_part(struct bench *b, uint32_t num_layers, const struct part *p)
     const struct options *o = &b->options;
     struct stage stage;
     struct limit limit;
-    context_set("BATON_SPIN_US", p->state == STATE_SPINNING ? "1000000" : p->spin_us);
+    context_set("BATON_TUNE", p->state == STATE_SPINNING ? p->spinning : p->tune);
     b->busy.wanted = o->busy || p->state == STATE_BUSY;
     stage_open_layers(b, &stage, num_layers, p->block_bytes, pool_blocks(o, POOL_LEAST, num_layers * p->block_bytes),
                       pool_largest_batch(o));
@@ -237,7 +237,7 @@ static void run_part(struct bench *b, uint32_t num_layers, const struct part *p)
     stage_serve(&stage);
     limit_close(&limit);
     stage_close(&stage);
-    context_set("BATON_SPIN_US", p->spin_us);
+    context_set("BATON_TUNE", p->tune);
 }
 
 /* The second layer has contexts of its own. */
@@ -308,8 +308,10 @@ static unsigned calls_of(struct bench *b)
 void latency_run(struct bench *b)
 {
     const struct options *o = &b->options;
-    const char *given = getenv("BATON_SPIN_US");
-    char *before = given != NULL ? strdup(given) : NULL;
+    const char *given = getenv("BATON_TUNE");
+    char *tune = given != NULL ? strdup(given) : NULL, *spinning;
+    if (asprintf(&spinning, "%s%sspin_us=1000000", given != NULL ? given : "", given != NULL ? "," : "") < 0)
+        fail("out of memory");
     unsigned notes = 0;
     report_open(&b->report, o, bench_is_consumer(b), columns, NUM_COLUMNS);
     conditions_note(b);
@@ -321,6 +323,8 @@ void latency_run(struct bench *b)
                                            .state = state,
                                            .from = from,
                                            .notes = notes++ == 0,
-                                           .spin_us = before});
-    free(before);
+                                           .tune = tune,
+                                           .spinning = spinning});
+    free(tune);
+    free(spinning);
 }

@@ -279,23 +279,21 @@ static bool is_word_of_open(const char *name)
  * effect, or end the run half-way. */
 static int check_with(const struct options *o, struct why *why)
 {
-    char name[WITH_MOST + 1];
+    char name[WITH_MOST + 1], nearest[SETTING_SPELLING_MAX];
     const size_t length = o->with != NULL ? strcspn(o->with, "=") : 0;
     if (o->with == NULL)
         return 0;
     if (o->with[length] == '\0' || length == 0 || length > WITH_MOST)
         return why_set(why, "--with must be VARIABLE=VALUE, and is \"%.64s\"", o->with);
     snprintf(name, sizeof name, "%.*s", (int)length, o->with);
-    for (unsigned i = 0; i < settings_count; i++)
-        if (strcmp(settings_table[i].variable, name) == 0)
-            return settings_check(&settings_table[i], o->with + length + 1) == 0
-                       ? 0
-                       : why_set(why, "--with %s", baton_errmsg());
-    if (is_word_of_open(name))
+    const int is_setting = settings_check(o->with);
+    if (is_setting < 0)
+        return why_set(why, "--with %s", baton_errmsg());
+    if (is_setting == 1 || is_word_of_open(name))
         return 0;
-    const char *nearest = settings_nearest(o->with);
+    const bool is_misspelt = settings_nearest(o->with, nearest);
     return why_set(why, "--with needs a setting that Baton reads when a context is opened, and %s is none%s%s", name,
-                   nearest != NULL ? "; the nearest is " : "; baton-info lists them", nearest != NULL ? nearest : "");
+                   is_misspelt ? "; the nearest is " : "; baton-info lists them", is_misspelt ? nearest : "");
 }
 
 /* Two columns have room for the size of a block alone. */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/settings.h"
@@ -458,7 +459,7 @@ void stage_footprint(struct stage *s, struct stage_footprint *own, struct stage_
 void stage_crew(struct crew *crew)
 {
     struct settings settings;
-    fail_on(settings_read(&settings, getenv), "the settings");
+    fail_on(settings_read(&settings, environ), "the settings");
     if (crew_start(crew, (unsigned)settings.copy_workers) != 0)
         fail("cannot start %u threads", (unsigned)settings.copy_workers);
 }

@@ -45,25 +45,28 @@ static json_t *facts_json(const struct info *i)
     return sections;
 }
 
-static json_t *settings_json(void)
+static json_t *settings_json(bool tunables)
 {
     json_t *a = json_array();
     for (unsigned k = 0; k < settings_count; k++) {
         const struct setting_info *s = &settings_table[k];
-        char text[24];
-        json_array_append_new(a,
-                              json_pack("{s:s, s:o, s:I, s:I, s:I, s:s, s:s, s:b}", "variable", s->variable, "value",
-                                        string(variables_value(k, text)), "default", (json_int_t)s->preset, "least",
-                                        (json_int_t)s->least, "most", (json_int_t)s->most, "source",
-                                        variables_source(k), "meaning", s->meaning, "of_tests", (int)s->is_of_tests));
+        char name[SETTING_SPELLING_MAX], text[VARIABLES_VALUE_MAX];
+        if (setting_is_tunable(s) != tunables)
+            continue;
+        json_array_append_new(a, json_pack("{s:s, s:o, s:I, s:I, s:I, s:s, s:s, s:b}", tunables ? "name" : "variable",
+                                           variables_name(k, name), "value", string(variables_value(k, text)),
+                                           "default", (json_int_t)s->preset, "least", (json_int_t)s->least, "most",
+                                           (json_int_t)s->most, "source", variables_source(k), "meaning", s->meaning,
+                                           "of_tests", (int)setting_is_of_tests(s)));
     }
     return a;
 }
 
 int page_json(FILE *out, const struct info *i)
 {
-    json_t *o = json_pack("{s:i, s:s, s:o, s:o, s:o}", "schema", 1, "baton", baton_version(), "problems",
-                          problems_json(i), "facts", facts_json(i), "settings", settings_json());
+    json_t *o =
+        json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "baton", baton_version(), "problems", problems_json(i),
+                  "facts", facts_json(i), "settings", settings_json(false), "tunables", settings_json(true));
     int rc = o != NULL ? json_dumpf(o, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : -1;
     json_decref(o);
     if (rc == 0)

@@ -61,7 +61,6 @@ static bool is_of_launcher(const char *entry)
                                       "BATON_TP",
                                       "BATON_PP",
                                       "BATON_FAKE_NODES=",
-                                      "BATON_FAIL_",
                                       "BATON_FAULT=",
                                       "BATON_LOG="};
     static const char *const kept[] = {"OMPI_MCA_", "OMPI_ALLOW_"};
@@ -70,20 +69,7 @@ static bool is_of_launcher(const char *entry)
     return strncmp(entry, "OMPI_", 5) == 0 && !begins(entry, kept, sizeof kept / sizeof kept[0]);
 }
 
-/* A setting with a bad value is a problem of its own, and would end the world before MPI is tried. */
-static bool is_bad_setting(const char *entry)
-{
-    for (unsigned i = 0; i < settings_count; i++) {
-        const struct setting_info *s = &settings_table[i];
-        size_t n = strlen(s->variable);
-        uint64_t value;
-        if (strncmp(entry, s->variable, n) == 0 && entry[n] == '=')
-            return settings_number(entry + n + 1, &value) != 0 || value < s->least || value > s->most;
-    }
-    return false;
-}
-
-/* NULL: no memory. */
+/* NULL: no memory. A setting with a bad value is a problem of its own, and would end the world before MPI is tried. */
 static char **world_environment(void)
 {
     size_t num = 0, kept = 0;
@@ -91,7 +77,7 @@ static char **world_environment(void)
         num++;
     char **own = calloc(num + 2, sizeof *own);
     for (size_t k = 0; own != NULL && k < num; k++)
-        if (!is_of_launcher(environ[k]) && !is_bad_setting(environ[k]))
+        if (!is_of_launcher(environ[k]) && settings_check(environ[k]) >= 0)
             own[kept++] = environ[k];
     if (own != NULL)
         own[kept] = "BATON_FAKE_NODES=2";

@@ -10,47 +10,55 @@
 #include "base/error.h"
 #include "base/settings.h"
 
-const char *variables_value(unsigned number, char text[24])
+const char *variables_name(unsigned number, char name[SETTING_SPELLING_MAX])
 {
-    const char *set = getenv(settings_table[number].variable);
-    uint64_t value = settings_table[number].preset;
-    if (set != NULL && settings_number(set, &value) != 0)
-        return set;
-    snprintf(text, 24, "%" PRIu64, value);
+    const struct setting_info *s = &settings_table[number];
+    if (setting_is_tunable(s))
+        return s->name;
+    setting_spell(s, name);
+    return name;
+}
+
+/* What the environment has for it; NULL: nothing. */
+static const char *find_given(unsigned number)
+{
+    const struct setting_info *s = &settings_table[number];
+    char name[SETTING_SPELLING_MAX];
+    return setting_is_tunable(s) ? settings_tuned(getenv("BATON_TUNE"), s->name) : getenv(variables_name(number, name));
+}
+
+const char *variables_value(unsigned number, char text[VARIABLES_VALUE_MAX])
+{
+    const struct setting_info *s = &settings_table[number];
+    const char *given = find_given(number);
+    uint64_t value = s->preset;
+    if (given != NULL)
+        snprintf(text, VARIABLES_VALUE_MAX, "%.*s", (int)strcspn(given, setting_is_tunable(s) ? "," : ""), given);
+    if (given == NULL || settings_number(text, &value) == 0)
+        snprintf(text, VARIABLES_VALUE_MAX, "%" PRIu64, value);
     return text;
 }
 
 const char *variables_source(unsigned number)
 {
-    return getenv(settings_table[number].variable) != NULL ? "environment" : "default";
+    return find_given(number) != NULL ? "environment" : "default";
 }
 
 /* ---- what is wrong ----------------------------------------------------------------------------------------------- */
 
-static const char *only; /* the variable that look_up knows */
-
-static char *look_up(const char *variable)
-{
-    return strcmp(variable, only) == 0 ? getenv(variable) : NULL;
-}
-
 /* Each by itself, so that a bad one does not hide the next. */
 static void find_bad(struct info *i)
 {
-    struct settings s;
-    for (unsigned k = 0; k < settings_count; k++) {
-        only = settings_table[k].variable;
-        if (settings_read(&s, look_up) != 0)
+    for (char **entry = environ; *entry != NULL; entry++)
+        if (settings_check(*entry) < 0)
             info_problem(i, baton_errmsg(), "correct the value, or unset the variable", NULL);
-    }
 }
 
 static void find_misspelt(struct info *i)
 {
-    char text[512];
+    char text[512], nearest[SETTING_SPELLING_MAX];
     for (char **entry = environ; *entry != NULL; entry++) {
-        const char *nearest = settings_nearest(*entry);
-        if (nearest == NULL)
+        if (!settings_nearest(*entry, nearest))
             continue;
         snprintf(text, sizeof text, "%.*s in the environment is not a setting and has no effect; the nearest is %s",
                  (int)strcspn(*entry, "="), *entry, nearest);
@@ -114,31 +122,35 @@ void variables_find(struct info *i)
 static void print_row(FILE *out, unsigned number)
 {
     const struct setting_info *s = &settings_table[number];
-    char text[24];
-    fprintf(out, "%-27s %12s  %-11s %" PRIu64 "..%" PRIu64, s->variable, variables_value(number, text),
+    char name[SETTING_SPELLING_MAX], text[VARIABLES_VALUE_MAX];
+    fprintf(out, "%-20s %12s  %-11s %" PRIu64 "..%" PRIu64, variables_name(number, name), variables_value(number, text),
             variables_source(number), s->least, s->most);
-    if (getenv(s->variable) != NULL)
+    if (find_given(number) != NULL)
         fprintf(out, " (default %" PRIu64 ")", s->preset);
     fprintf(out, "  %s\n", s->meaning);
 }
 
-static void print_table(FILE *out, bool of_tests)
+static void print_table(FILE *out, enum setting_kind kind)
 {
     for (unsigned k = 0; k < settings_count; k++)
-        if (settings_table[k].is_of_tests == of_tests)
+        if (settings_table[k].kind == kind)
             print_row(out, k);
 }
 
 void variables_print(FILE *out)
 {
     fputs("\nsettings: variable, value, source, bounds, meaning\n", out);
-    print_table(out, false);
+    print_table(out, SETTING_VARIABLE);
     fputs(
         "Beside these there are BATON_ENGINE, BATON_ROLE, BATON_TP, BATON_TP_RANK, BATON_PP and BATON_PP_RANK: the "
         "role of a rank; BATON_GPU, its GPU; and BATON_REACTOR_CPUS, the hardware threads of the reactor and the copy "
         "workers (\"0-3,8\"). "
-        "batonrun sets them. BATON_TRACE names the file of a timeline.\n\nFor tests:\n",
+        "batonrun sets them. BATON_TRACE names the file of a timeline.\n"
+        "\ntunables, in BATON_TUNE=name=value,name=value: name, value, source, bounds, meaning\n",
         out);
-    print_table(out, true);
+    print_table(out, SETTING_TUNABLE);
+    fputs("\nsettings and tunables of tests:\n", out);
+    print_table(out, SETTING_TEST_VARIABLE);
+    print_table(out, SETTING_TEST_TUNABLE);
     fputs("BATON_FAULT injects faults: see baton(7).\n", out);
 }

@@ -5,16 +5,22 @@
 
 #include <stdio.h>
 
+#include "base/settings.h"
 #include "info/info.h"
 
 /** Adds problems with settings, and a fact for each variable of Baton, Open MPI, MPICH and UCX that is set. */
 void variables_find(struct info *i);
 
-/** Prints every setting: value, source, bounds, default and meaning. */
+/** Prints every setting and tunable: value, source, bounds, default and meaning. */
 void variables_print(FILE *out);
 
-/** The value of row `number` of settings_table: a number, or what is set if that is none. `text` may hold it. */
-const char *variables_value(unsigned number, char text[24]);
+/** What row `number` of settings_table is called: its variable, or the tunable's name. `name` may hold it. */
+const char *variables_name(unsigned number, char name[SETTING_SPELLING_MAX]);
+
+#define VARIABLES_VALUE_MAX 64
+
+/** Its value: a number, or what is set if that is none. Returns text. */
+const char *variables_value(unsigned number, char text[VARIABLES_VALUE_MAX]);
 
 /** "environment" or "default". */
 const char *variables_source(unsigned number);

@@ -177,7 +177,7 @@ static void print_ranks(const struct world *w)
         begin(w, w->ranks[r], "closed", "", "");
         number(w, w->ranks[r]->view.body.is_closed != 0);
     }
-    head(w, "stalled", &a_gauge, "", "1 while the rank is stuck inside MPI (BATON_STALL_MS).");
+    head(w, "stalled", &a_gauge, "", "1 while the rank is stuck inside MPI (the tunable stall_ms).");
     for (uint32_t r = 0; r < w->num; r++) {
         begin(w, w->ranks[r], "stalled", "", "");
         number(w, w->ranks[r]->view.is_alive && w->ranks[r]->view.stalled_ns != 0);

@@ -10,7 +10,7 @@
 #include "wire/card.h"
 #include "wire/table.h"
 
-#define BACKOFF_MOST 40 /* times BATON_BACKOFF_MS */
+#define BACKOFF_MOST 40 /* times backoff_ms */
 
 static void contact_read(struct core *core, struct contact *c);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * early: places for words of consumers that came too early to be acted on: their offer has not come (waiter.c), or it
- * is not known yet which ranks of their engine read from here (survey.c). At most BATON_WAITING of all ranks are kept,
- * and BATON_TOMBSTONES that say that a want has ended; of one rank a quarter of each. The two kinds have places of
- * their own: words of wants that have ended take none from those that live.
+ * is not known yet which ranks of their engine read from here (survey.c). Of all ranks, as many are kept as the tunable
+ * `waiting` says, and as many that say that a want has ended as `tombstones` says; of one rank a quarter of each. The
+ * two kinds have places of their own: words of wants that have ended take none from those that live.
  */
 #ifndef BATON_CORE_EARLY_H
 #define BATON_CORE_EARLY_H

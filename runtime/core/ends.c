@@ -7,7 +7,7 @@
  *              owed the word counts as business, so that its loss is noticed; one that is gone for certain is owed
  *              none. Of at most twice BATON_REQUESTS wants words are owed: then the oldest want's are given up, and its
  *              offers end by their time to live.
- *   producer   answers in lists (ENDED), since nobody waits for them: when one is full, or a quarter of BATON_RESEND_MS
+ *   producer   answers in lists (ENDED), since nobody waits for them: when one is full, or a quarter of resend_ms
  *              after its first
  *
  * Ranks of version 1 do not answer: they are told once.

@@ -18,7 +18,7 @@ const char *leg_state_name(enum leg_state state)
     return names[state];
 }
 
-#define DOUBTS_MOST 2 /* WANTs, each with its pause: BATON_RESEND_MS, then twice that */
+#define DOUBTS_MOST 2 /* WANTs, each with its pause: resend_ms, then twice that */
 
 static bool is_push(const struct leg *leg)
 {

@@ -389,7 +389,7 @@ static bool turn_to_ask(struct core *core, struct mover *m)
     return true;
 }
 
-/* A mover that moves gets a turn, of BATON_CHUNK_BYTES at most. False: it was refused. */
+/* A mover that moves gets a turn, of chunk_bytes at most. False: it was refused. */
 static bool turn_to_move(struct core *core, struct mover *m)
 {
     const struct path *path = &core->c.port->path;

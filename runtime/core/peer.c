@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * peer: see peer.h. While there is business with a rank, the rank is asked for a beat whenever it has said nothing for
- * BATON_BEAT_MS. Any message counts as a beat. On this node the operating system knows whether a process has ended, so
+ * beat_ms. Any message counts as a beat. On this node the operating system knows whether a process has ended, so
  * a late beat only means that the process is slow. On other nodes, silence for BATON_PEER_MS means that the rank is
  * lost. The transfers of a lost peer end with EPEER. It gets no new ones until a message shows that it is back, or
  * until another BATON_PEER_MS has passed: then a new transfer may try.

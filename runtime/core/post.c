@@ -9,7 +9,7 @@
 #include "core/post_inside.h"
 #include "observe/timeline.h"
 
-#define RESEND_MOST 16   /* times BATON_RESEND_MS */
+#define RESEND_MOST 16   /* times resend_ms */
 #define NUMBERS_AHEAD 64 /* messages that may be missing before one: those that found no credit in time were dropped */
 
 struct post *post_create(const struct core_config *config, struct counts *stats)

@@ -44,7 +44,7 @@ bool post_open(struct post *p, const struct port_event *e, struct wire_message *
 void post_refuse(struct post *p, uint32_t peer, const struct wire_message *m, const char *why);
 
 /**
- * The pause after this one before a word is sent again: twice as long, up to 16 times BATON_RESEND_MS. 0: the first.
+ * The pause after this one before a word is sent again: twice as long, up to 16 times resend_ms. 0: the first.
  */
 uint64_t post_pause_ns(const struct post *p, uint64_t pause_ns);
 

@@ -16,12 +16,12 @@
  *   (mpi/outbox.c)                              was read. This is no timer of the core's
  *   ends of copies and other answers (shm.c,    deadlines, patience with blocks that are not quiet, silence of who
  *   staged.c, mpi/rma.c)                        holds a budget. A look takes them all
- *   parked operations, one a turn (mpi/rma.c)   the same, but no look waits: they have been open for BATON_PARK_MS, and
+ *   parked operations, one a turn (mpi/rma.c)   the same, but no look waits: they have been open for park_ms, and
  *                                               a silent rank must not hold up the timers of others
  *   slots that were lent (staged/slots.c)       taken back by the clock: its reader finds the generation raised
  *   words of readers (offer.c, HEARD_A_STEP)    an offer's time, and a loss. Each offer reads its own words first
  *   who reads (survey.c, LOOKS_A_STEP)          words wait until it is known. Meanwhile an offer's time goes on, for
- *                                               BATON_QUIET_MS at most
+ *                                               quiet_ms at most
  *   links, bytes, hashes, zeros, messages that  deadlines. Nothing that came waits here: it is this rank's own work
  *   wait for credits (link.c, mover.c, post.c)  that is not done in time
  *

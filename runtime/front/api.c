@@ -20,7 +20,7 @@ static int check_state(const struct baton *b)
 {
     int rc = context_check_started(b);
     if (rc == 0 && stall_is_on(b))
-        return error_set(BATON_ESTALL, "one turn has lasted longer than BATON_STALL_MS: poll the events");
+        return error_set(BATON_ESTALL, "one turn has lasted longer than stall_ms (BATON_TUNE): poll the events");
     return rc;
 }
 

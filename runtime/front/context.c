@@ -97,7 +97,7 @@ static struct baton *context_create(const baton_open_params_t *params, const str
         return NULL;
     b->who = *params;
     b->settings = *settings;
-    b->log = (struct logger){.level = (enum log_level)settings->log_level,
+    b->log = (struct logger){.level = (enum log_level)settings->log,
                              .rank = -1,
                              .sink = log_default.sink,
                              .sink_user = log_default.user,
@@ -125,8 +125,8 @@ static struct baton *context_create(const baton_open_params_t *params, const str
 static void warn_of_misspelt(const struct baton *b)
 {
     for (char **entry = environ; *entry != NULL; entry++) {
-        const char *nearest = settings_nearest(*entry);
-        if (nearest != NULL)
+        char nearest[SETTING_SPELLING_MAX];
+        if (settings_nearest(*entry, nearest))
             log_each(&b->log, LOG_WARN, "%.*s in the environment is not a setting and has no effect; the nearest is %s",
                      (int)strcspn(*entry, "="), *entry, nearest);
     }
@@ -150,7 +150,7 @@ static void make_timeline(struct baton *b)
                                        .engine = b->who.engine,
                                        .host = b->place.host,
                                        .cpus = binding_cpus(&b->binding),
-                                       .bytes = b->settings.trace_bytes,
+                                       .bytes = TIMELINE_BYTES,
                                        .records = TIMELINE_RECORDS,
                                        .log = &b->log};
     if (path != NULL && path[0] != '\0' && timeline_create(&wish, &b->log.timeline) != 0)
@@ -179,7 +179,7 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
     int local = sized_take(params, "baton_open_params_t", &own, sizeof own);
     if (local == 0)
         local = params_check(&own);
-    int rc = settings_read(&settings, getenv);
+    int rc = settings_read(&settings, environ);
     if (local == 0)
         local = rc;
     if (local == 0)
@@ -187,13 +187,8 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
     const int watched = forked_watch();
     if (local == 0 && watched != 0)
         local = error_set(BATON_ESYSTEM, "forked children could not be told apart: %s", strerror(watched));
-    if (rc != 0) { /* the default settings are good enough to tell the other ranks of the error */
-        char sentence[256];
-        snprintf(sentence, sizeof sentence, "%s", baton_errmsg());
-        for (unsigned i = 0; i < settings_count; i++)
-            ((uint64_t *)&settings)[i] = settings_table[i].preset;
-        error_set(rc, "%s", sentence);
-    }
+    if (rc != 0) /* the default settings are good enough to tell the other ranks of the error */
+        settings_read(&settings, NULL);
     b = context_create(&own, &settings);
     if (b == NULL && local == 0)
         local = error_set(BATON_ENOMEM, "no memory for a context");

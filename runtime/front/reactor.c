@@ -69,7 +69,7 @@ static uint64_t heard_ns(struct baton *b)
     return l->hearing.heard_ns;
 }
 
-/* Taken before a sleep, every BATON_STATS_MS, and for who reads (reactor_refresh). */
+/* Taken before a sleep, every stats_ms, and for who reads (reactor_refresh). */
 static void take_snapshot(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;

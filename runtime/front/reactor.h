@@ -4,14 +4,14 @@
  * other nodes (or the caller's: see lend.h).
  *
  * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns it
- * idles by degrees: it spins BATON_SPIN_US, but for a turn that may have woken the engine on the only node; then, where
+ * idles by degrees: it spins for spin_us, but for a turn that may have woken the engine on the only node; then, where
  * MPI must be polled for something under way (rma requests, messages, or a lease that a peer reads through this
  * process' progress), it yields; else it sleeps on its bell, which submissions, copy workers and peers of this node
- * ring. A sleep lasts until the next timer at most. Where all that can happen rings, it lasts up to BATON_SLEEP_US;
+ * ring. A sleep lasts until the next timer at most. Where all that can happen rings, it lasts up to sleep_us;
  * after the last turn for a while no longer than rings are put off (front/turns.h). With peers on other nodes, and
- * where a caller's loop sleeps, it lasts a quarter of the time that nothing has happened, up to BATON_IDLE_US: what
+ * where a caller's loop sleeps, it lasts a quarter of the time that nothing has happened, up to idle_us: what
  * rings no bell is noticed late by at most a quarter of the time that it took, and a process that has long been idle
- * costs next to nothing. Where ranks of other nodes ring too (mpi/doorbell.h), such sleeps last up to BATON_SLEEP_US,
+ * costs next to nothing. Where ranks of other nodes ring too (mpi/doorbell.h), such sleeps last up to sleep_us,
  * and begin anew with each ring, to them or by them.
  *
  * LOOKS. A turn takes a bounded number of calls and events, so it may leave some behind. Timers of the core must not

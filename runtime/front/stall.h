@@ -5,8 +5,8 @@
  *   a thread that makes one, or is to make the next one, gets no core: the scheduler, a debugger or a cgroup keeps it
  *   off. Wants that are due are given up STALL_LATE_NS after their deadlines, at once where the thread is the engine's,
  *   and once it is seen not to run where it is Baton's own. An offer's time may have moved on by what no turn has
- *   heard; the reactor is inside MPI, whose calls cannot be interrupted: BATON_QUIET_MS after the deadline, as the core
- *   gives up what does not become quiet; and when one turn has lasted longer than BATON_STALL_MS (say, an operation on
+ *   heard; the reactor is inside MPI, whose calls cannot be interrupted: quiet_ms after the deadline, as the core
+ *   gives up what does not become quiet; and when one turn has lasted longer than stall_ms (say, an operation on
  *   a dead rank never returns), all calls are given up, and the engine's calls are refused until it ends.
  *
  * A watchdog thread looks: four times in the shorter one of these two times, and where a want is due in between, soon
@@ -63,7 +63,7 @@ void stall_expect(struct baton *b, uint64_t due_ns);
 /** The reactor, which waits for another thread's turn, gives up what is late meanwhile. */
 void stall_help(struct baton *b, uint64_t now_ns);
 
-/** The turn under way has lasted longer than BATON_STALL_MS. Any thread. */
+/** The turn under way has lasted longer than stall_ms. Any thread. */
 bool stall_is_on(const struct baton *b);
 
 /** Whether calls were given up since the last time that this was asked. The reactor ends them then. */

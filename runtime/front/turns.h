@@ -6,7 +6,7 @@
  * polls after the bell has rung, takes the next ones itself, and so does a copy worker whose jobs run out. A short
  * transfer within a node wakes nobody, a long one the worker that copies it, and that finds the offer as well: the call
  * is back sooner. Such a turn calls nothing of MPI, so turns are lent only where nothing of MPI is needed
- * (paths_can_lend). What a call does itself is bounded: the shm path copies at most BATON_INLINE_BYTES in a turn, turns
+ * (paths_can_lend). What a call does itself is bounded: the shm path copies at most inline_bytes in a turn, turns
  * begin within 50 us between two polls, or are four, which a transfer takes; and a call of many blocks is left to the
  * reactor, since reading and checking their tables takes long.
  *

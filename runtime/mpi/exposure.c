@@ -123,7 +123,7 @@ static void add_reason(struct exposure *e, const char *why)
 /* 0 also where neither way works: such memory is then staged. */
 static int open_either(struct exposure *e, struct world *w, const struct path_regions *mine)
 {
-    int error = w->settings.windows >= 2 ? error_set(BATON_EWINDOW, "BATON_WINDOWS forbids one window over all")
+    int error = w->settings.windows >= 2 ? error_set(BATON_EWINDOW, "BATON_TUNE=windows forbids one window over all")
                                          : open_span(e, w);
     if (error == 0 || w->steps.is_lost)
         return error;

@@ -161,7 +161,7 @@ static void choose_quirks(struct fabric *f)
     char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
     MPI_Get_library_version(library, &length);
-    quirks_choose(&f->quirks, library, f->windows.overlay_name, f->world.settings.rma_gets);
+    quirks_choose(&f->quirks, library, f->windows.overlay_name, f->world.settings.rma_gets_per_request);
     if (f->world.settings.rma_put != 0)
         f->quirks.put_is_remote = f->world.settings.rma_put == 1;
 }
@@ -413,7 +413,7 @@ static int drain_rma(struct fabric *f)
  */
 static int quiesce(struct fabric *f, int local)
 {
-    f->world.settings.fail_step = 0; /* BATON_FAIL_STEP is for steps of start */
+    f->world.settings.fail_step = 0; /* fail_step is for steps of start */
     int drained = f->is_started ? drain_rma(f) : 0;
     int error = steps_agree(&f->world.steps, "close: memory at rest", drained != 0 ? drained : local);
     if (error)
@@ -452,7 +452,7 @@ void fabric_finalize(struct fabric *f)
     }
     if (f->windows.overlay == MPI_WIN_NULL)
         return;
-    f->world.settings.fail_step = 0; /* BATON_FAIL_STEP is for steps of start */
+    f->world.settings.fail_step = 0; /* fail_step is for steps of start */
     if (steps_agree(&f->world.steps, "MPI_Finalize: one-sided operations", drain_rma(f)) == 0)
         windows_close_overlay(&f->windows, &f->world);
     else
@@ -527,7 +527,7 @@ static void describe_quirks(const struct fabric *f, struct page *p)
     page_print(p,
                "quirks: %" PRIu32 " gets or %" PRIu32 " puts a request%s; put completion %s; flush within %" PRIu64
                " operations (%s)\n",
-               q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_RMA_GETS_PER_REQUEST)" : "",
+               q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_TUNE=rma_gets_per_request)" : "",
                q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
     if (q->one_thread)
         page_print(p, "quirks: only the thread that opened the context may call MPI\n");
@@ -536,9 +536,9 @@ static void describe_quirks(const struct fabric *f, struct page *p)
             p, "quirks: the window over nodes is never freed; closing ends with BATON_EPEER, leave by baton_exit\n");
     page_print(p,
                "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
-               " bytes; short ones moved together by %" PRIu32 " requests at most; %" PRIu64 " may be parked\n",
+               " bytes; short ones moved together by %" PRIu32 " requests at most; %d may be parked\n",
                f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
-               f->rma.sieves.max, f->world.settings.parked);
+               f->rma.sieves.max, RMA_PARKED);
 }
 
 void fabric_describe(const struct fabric *f, struct page *p)

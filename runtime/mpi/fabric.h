@@ -166,7 +166,7 @@ enum path_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag);
 /**
  * Whether the transport itself said that the connection to this rank of another node has ended: one of our one-sided
  * requests to it completed in error. A call that was refused does not count. Ask it only of a rank that is dead for
- * certain: in each BATON_PARK_MS it may send a probe, for the next time that it is asked. It stays false where a
+ * certain: in each park_ms it may send a probe, for the next time that it is asked. It stays false where a
  * refused call poisoned the peer, and over osc/rdma, where an operation on a dead process may never return.
  */
 bool fabric_ended(struct fabric *f, uint32_t peer);

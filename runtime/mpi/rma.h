@@ -9,7 +9,7 @@
  * then. Where the probe completes, what was issued long before it has completed too, and MPI lost that completion: a
  * flush settles it.
  *
- * SIEVES. They take at most BATON_RMA_SIEVE_BYTES, by default more than one for each active operation of data. Where
+ * SIEVES. They take at most rma_sieve_bytes, by default more than one for each active operation of data. Where
  * silent peers hold them all, runs are moved one by one. An operation that was given up leaves its blocks alone. A
  * sieve into which something might still be written, since its peer was poisoned, is never used again.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rma_batch: one request's worth of a leg. Up to gets_per_request or puts_per_request operations (see quirks.h), of
- * together at most BATON_RMA_RUN_BYTES, are issued as one operation of the path: the request of the last one completes
+ * together at most rma_run_bytes, are issued as one operation of the path: the request of the last one completes
  * them all. The runs go straight to where they belong, or through a sieve where that is cheaper.
  *
  * The reactor's thread. Never blocks; never touches a byte outside of my pool and of the pool that the peer's card

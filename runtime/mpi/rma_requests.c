@@ -11,13 +11,13 @@ enum { LEAST_OPEN = 3 }; /* operations that any peer may have open: of data, a r
 
 static size_t room_to_park(const struct world *w)
 {
-    return (size_t)w->settings.parked + RMA_ACTIVE_MAX + LEAST_OPEN * (size_t)w->size;
+    return (size_t)RMA_PARKED + RMA_ACTIVE_MAX + LEAST_OPEN * (size_t)w->size;
 }
 
-/* BATON_PARKED, or what MPI's limit on open requests leaves beside all the active ones. */
+/* RMA_PARKED, or what MPI's limit on open requests leaves beside all the active ones. */
 static uint32_t limit_parked(const struct settings *s, const struct quirks *quirks)
 {
-    uint64_t limit = s->parked, active = s->rma_requests + RMA_READS;
+    uint64_t limit = RMA_PARKED, active = s->rma_requests + RMA_READS;
     if (quirks->requests_within != 0 && limit > quirks->requests_within - active)
         limit = quirks->requests_within - active;
     return (uint32_t)limit;

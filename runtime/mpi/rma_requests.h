@@ -4,13 +4,13 @@
  * ones are few and are all tested in each turn. A request that is open for longer than the patience with its peer (see
  * patience.h) is parked: of the parked ones, one is tested in each turn.
  *
- * LIMITS. Active requests of data: BATON_RMA_REQUESTS. One peer has at most BATON_RMA_PEER_REQUESTS of them, parked
+ * LIMITS. Active requests of data: rma_requests. One peer has at most rma_peer_requests of them, parked
  * ones included; at most as many as it leaves to others; and fewer, the more requests are parked already. Reads of
  * metadata and words have RMA_READS places of their own, shared in the same way, so that a generation can be read again
  * while data fill their limit.
  *
- * Parked requests: once BATON_PARKED are parked, a peer has at most one request of each kind open; there are places for
- * these, and for what was active then, beyond BATON_PARKED. So silent peers never keep the places of others, however
+ * Parked requests: once RMA_PARKED are parked, a peer has at most one request of each kind open; there are places for
+ * these, and for what was active then, beyond RMA_PARKED. So silent peers never keep the places of others, however
  * many they are. Where the quirks table limits the open requests, fewer are parked, and none is made past that limit.
  *
  * The reactor's thread. Never waits for a request.
@@ -27,8 +27,9 @@
 #include "mpi/rma_peer.h"
 #include "mpi/world.h"
 
-#define RMA_DATA_MAX 128 /* the most that BATON_RMA_REQUESTS can be */
+#define RMA_DATA_MAX 128 /* the most that rma_requests can be */
 #define RMA_READS 32
+#define RMA_PARKED 256 /* of 16 silent peers, each with all that one peer may have open by default */
 #define RMA_ACTIVE_MAX (RMA_DATA_MAX + RMA_READS)
 _Static_assert(RMA_ACTIVE_MAX < 254, "Open MPI 5 aborts at the 255th request");
 
@@ -53,7 +54,7 @@ struct rma_requests {
     struct rma_op **parked_op;
     uint32_t num_parked, parked_room;
     uint32_t next_parked;  /* the one whose turn it is */
-    uint32_t parked_limit; /* BATON_PARKED, or fewer where MPI permits fewer requests */
+    uint32_t parked_limit; /* RMA_PARKED, or fewer where MPI permits fewer requests */
 
     bool has_failed; /* MPI could not test the requests: logged */
 };
@@ -74,7 +75,7 @@ void rma_requests_add(struct rma_requests *q, struct rma_op *op, MPI_Request req
 
 /** Tests the active ones. Returns how many are complete. */
 int rma_requests_test(struct rma_requests *q, struct rma_completion completed[RMA_ACTIVE_MAX]);
-/** Parks the active ones that are overdue, and marks their peers. Looks for them four times in BATON_PARK_MS. */
+/** Parks the active ones that are overdue, and marks their peers. Looks for them four times in park_ms. */
 void rma_requests_park(struct rma_requests *q, uint64_t now);
 /** The parked one whose turn it is, and where it stands. NULL: there is none. */
 struct rma_op *rma_requests_next_parked(struct rma_requests *q, uint32_t *at);

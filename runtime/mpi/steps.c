@@ -198,7 +198,8 @@ static int inject_failure(struct steps *s, const char *step, int local)
     s->agreements++;
     if (set->fail_step == 0 || s->agreements != set->fail_step || (uint64_t)s->rank != set->fail_rank || local < 0)
         return local;
-    return error_set(BATON_EWINDOW, "failure at step '%s', asked for by BATON_FAIL_STEP=%" PRIu32, step, s->agreements);
+    return error_set(BATON_EWINDOW, "failure at step '%s', asked for by BATON_TUNE=fail_step=%" PRIu32, step,
+                     s->agreements);
 }
 
 /* The rank that failed writes the sentence that all will return. */

@@ -192,7 +192,7 @@ static void place_segment(struct windows *v, const struct world *w)
     v->slack = round_up((uintptr_t)v->allocated, ALIGNMENT) - (uintptr_t)v->allocated;
     v->segment = v->allocated + v->slack;
     if (w->settings.huge_pages == 0) {
-        no_huge(v, "not asked for, BATON_HUGE_PAGES=0");
+        no_huge(v, "not asked for, BATON_TUNE=huge_pages=0");
         return;
     }
     const uint64_t slack = huge_offset(v->allocated);

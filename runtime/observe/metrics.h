@@ -97,7 +97,7 @@ struct metrics_body {
     uint64_t began_ns, renewed_ns; /* by the real-time clock */
     uint64_t is_closed;            /* these are the last ones */
     uint64_t stats[METRICS_STATS];
-    uint64_t stalls;                  /* turns that were inside MPI for BATON_STALL_MS */
+    uint64_t stalls;                  /* turns that were inside MPI for stall_ms */
     uint64_t received[METRICS_PATHS]; /* bytes of wants that were done */
     uint64_t peers[METRICS_PATHS];    /* ranks of the world */
     uint64_t reasons[BATON_REASONS];  /* ends by reason: [-error] */

@@ -41,6 +41,7 @@
 
 #define TIMELINE_KEY 40 /* bytes of a key that are kept, NUL included */
 #define TIMELINE_RECORDS 65536u
+#define TIMELINE_BYTES ((uint64_t)256 << 20) /* the longest file: what viewers load in a browser with ease */
 
 enum timeline_kind {
     TIMELINE_WANT = 1,

@@ -56,8 +56,8 @@ static void defaults(void **state)
     assert_false(good("latency").latency.verdicts);
     assert_string_equal(options_op_name(&(struct options){.op = OP_LATENCY, .busy = true}), "latency+busy");
     assert_int_equal(good("interference").block.value[0], 64 << 10);
-    assert_string_equal(good("interference --with BATON_SPIN_US=1").with, "BATON_SPIN_US=1");
-    assert_string_equal(good("interference --with BATON_RMA_BYTES=4M").with, "BATON_RMA_BYTES=4M");
+    assert_string_equal(good("interference --with BATON_TUNE=spin_us=1").with, "BATON_TUNE=spin_us=1");
+    assert_string_equal(good("interference --with BATON_TUNE=rma_bytes=4M").with, "BATON_TUNE=rma_bytes=4M");
     assert_string_equal(good("interference --with BATON_TRACE=t=1").with, "BATON_TRACE=t=1");
     good("interference --with BATON_FAULT=corrupt@move");
     good("interference --with BATON_METRICS=0");
@@ -125,12 +125,15 @@ static void what_is_wrong_is_said(void **state)
         {"interference --with A=1",
          "--with needs a setting that Baton reads when a context is opened, and A is none; baton-info lists them"},
         {"interference --with BATON_NOSUCH=1", "and BATON_NOSUCH is none; the nearest is BATON_"},
-        {"interference --with BATON_SPINUS=1", "and BATON_SPINUS is none; the nearest is BATON_SPIN_US"},
+        {"interference --with BATON_SPINUS=1", "and BATON_SPINUS is none; the nearest is BATON_TUNE=spin_us"},
         {"interference --with BATON_ENGINE=x", "and BATON_ENGINE is none; baton-info lists them"},
         {"interference --with BATON_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=1", "--with must be VARIABLE=VALUE"},
-        {"interference --with BATON_FAIL_RANK=", "--with BATON_FAIL_RANK=\"\" is not a number"},
-        {"interference --with BATON_SPIN_US=fast", "--with BATON_SPIN_US=\"fast\" is not a number"},
-        {"interference --with BATON_HANDOFF=3", "--with BATON_HANDOFF=\"3\" is out of range; it may be 0 to 2: "},
+        {"interference --with BATON_TUNE=fail_rank=", "--with BATON_TUNE=fail_rank=\"\" is not a number"},
+        {"interference --with BATON_TUNE=spin_us=fast", "--with BATON_TUNE=spin_us=\"fast\" is not a number"},
+        {"interference --with BATON_TUNE=handoff=3",
+         "--with BATON_TUNE=handoff=\"3\" is out of range; it may be 0 to 2: "},
+        {"interference --with BATON_SPIN_US=1",
+         "--with BATON_SPIN_US is not a variable but a tunable: set BATON_TUNE="},
         {"interference --with A", "--with must be VARIABLE=VALUE, and is \"A\""},
         {"interference --with =1", "--with must be VARIABLE=VALUE"},
         {"interference --batch 1,2", "interference takes one --batch"},

@@ -29,6 +29,7 @@
 
 #include "baton.h"
 #include "with_clock.h"
+#include "with_tune.h"
 
 #define BLOCK_TOKENS 16u
 #define LAYERS 2u
@@ -84,10 +85,9 @@ static int rank_of(uint32_t peer)
     return produces() ? producers + (int)peer : (int)peer;
 }
 
-/* A setting as the library reads it: its default, or the environment's. */
-static double setting_ms(const char *variable, double preset)
+/* A time as the library reads it: the environment's, or its default. */
+static double ms_of(const char *text, double preset)
 {
-    const char *text = getenv(variable);
     return text != NULL ? atof(text) : preset;
 }
 
@@ -378,8 +378,8 @@ int main(int argc, char **argv)
         return 2;
     job.contained = strcmp(argv[4], "contained") == 0;
     job.ended_ms = atof(argv[6]);
-    job.quiet_ms = setting_ms("BATON_QUIET_MS", 1000);
-    job.peer_ms = setting_ms("BATON_PEER_MS", 5000);
+    job.quiet_ms = ms_of(tuned("quiet_ms"), 1000);
+    job.peer_ms = ms_of(getenv("BATON_PEER_MS"), 5000);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &job.size);

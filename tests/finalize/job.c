@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     me.flags = is_late ? BATON_OPEN_CACHE_LATER : 0;
     if (stalls) {
         setenv("BATON_FAULT", "stall@send.WANT#1+60000", 1);
-        setenv("BATON_STALL_MS", "500", 1);
+        setenv("BATON_TUNE", "stall_ms=500", 1);
     }
     baton_log_set(hear, NULL);
     need(baton_open(MPI_COMM_WORLD, &me, &b), "baton_open");

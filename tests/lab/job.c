@@ -42,7 +42,7 @@
 #define SLOTS 96u /* calls of one pair under way, and free blocks whose pattern is checked */
 #define RANKS_MAX (2 * PEERS_MAX)
 #define CALL_MS 4000u
-#define QUIET_MS 1000.0     /* the default of BATON_QUIET_MS */
+#define QUIET_MS 1000.0     /* the default of quiet_ms */
 #define SCHEDULING_MS 500.0 /* what a busy machine may add */
 #define RETURN_MS 6000.0    /* within which calls that were given up must end: BATON_PEER_MS and a second */
 #define MEETING_MS 15000.0  /* how long a rank that finished waits for the others */

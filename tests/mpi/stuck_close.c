@@ -9,6 +9,7 @@
 #include "front/inside.h"
 #include "mpi/fabric.h"
 #include "with_engine.h"
+#include "with_tune.h"
 
 /* Closes in vain. Returns how long that took, in ms. */
 static uint64_t close_fails(const struct engine *e, const char *why)
@@ -80,10 +81,10 @@ static void close_leaves_a_copy_that_does_not_end(void)
     enum { LEAST_MS = 1900, MOST_MS = 8000 };
     const baton_driver_t stuck = {sizeof stuck, "stuck", NULL, copy, ended_copies};
     struct engine e;
-    setenv("BATON_QUIET_MS", "100", 1);
+    tune("quiet_ms", "100");
     setenv("BATON_CLOSE_MS", "20000", 1);
     engine_up(&e, &stuck);
-    unsetenv("BATON_QUIET_MS");
+    tune("quiet_ms", NULL);
     unsetenv("BATON_CLOSE_MS");
     engine_offer(&e, "k");
     engine_want(&e, "k", 200);

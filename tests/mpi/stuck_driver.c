@@ -5,6 +5,7 @@
  * the driver may go on with its copies after that. So MPI cannot be left by MPI_Finalize here.
  */
 #include "with_engine.h"
+#include "with_tune.h"
 
 #define STAGE_BYTES "1048576"
 
@@ -66,7 +67,7 @@ static void closing_with_a_stuck_driver(void)
 int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
-    setenv("BATON_STAGE_BYTES", STAGE_BYTES, 1);
+    tune("stage_bytes", STAGE_BYTES);
     RUN(closing_with_a_stuck_driver);
     harness_leave(baton_exit);
 }

@@ -15,6 +15,7 @@
 #include "harness.h"
 #include "with_clock.h"
 #include "with_page.h"
+#include "with_tune.h"
 
 #define LAYERS 2
 #define HEADS 12 /* divisible by 1, 2 and 3 */
@@ -909,15 +910,15 @@ static void closes_with_calls_open(void)
     CHECK(now_ms() - began < 5000);
 }
 
-/* One reactor stands still: its calls are given up soon after BATON_STALL_MS, and end when it goes on. */
+/* One reactor stands still: its calls are given up soon after stall_ms, and end when it goes on. */
 static void a_stalled_reactor_is_told(void)
 {
     struct fixture f;
     uint32_t from[2] = {1, 2}, to[2] = {9, 5};
-    setenv("BATON_STALL_MS", "500", 1);
+    tune("stall_ms", "500");
     setenv("BATON_FAULT", "stall@send.GRANT#1+2500/0", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
-    unsetenv("BATON_STALL_MS");
+    tune("stall_ms", NULL);
     unsetenv("BATON_FAULT");
     bool stalls = harness.rank == 0, served_by_it = f.consumer && f.me.tp_rank == 0 && !stalls;
     double began = now_ms(), ended_ms = 0;
@@ -967,10 +968,10 @@ static void a_stalled_reactor_takes_nothing(void)
                               .tables = {{.blocks = from, .num_blocks = 2}},
                               .num_tokens = 20,
                               .ttl_ms = 10};
-    setenv("BATON_STALL_MS", "500", 1);
+    tune("stall_ms", "500");
     setenv("BATON_FAULT", "stall@send.WANT#1+2000", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
-    unsetenv("BATON_STALL_MS");
+    tune("stall_ms", NULL);
     unsetenv("BATON_FAULT");
     if (f.consumer) {
         baton_id_t w = want(&f, "k", from, 20, 10000), id;
@@ -978,11 +979,11 @@ static void a_stalled_reactor_takes_nothing(void)
         CHECK_EQ(e.type, BATON_EVENT_GIVEN_UP);
         CHECK_EQ(e.id, w);
         CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_ESTALL);
-        CHECK_HAS(baton_errmsg(), "BATON_STALL_MS");
+        CHECK_HAS(baton_errmsg(), "stall_ms (BATON_TUNE)");
         ends(&f, w, BATON_STATUS_FAILED, BATON_ESTALL);
         int rc;
         for (double until = now_ms() + 5000; (rc = baton_offer(f.b, &o, NULL, &id)) != 0 && now_ms() < until;)
-            usleep(1000); /* the watchdog looks four times in BATON_STALL_MS */
+            usleep(1000); /* the watchdog looks four times in stall_ms */
         if (CHECK_EQ(rc, 0))
             ends(&f, id, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     }
@@ -994,10 +995,10 @@ static void a_call_made_just_before_the_look(void)
 {
     struct fixture f;
     uint32_t block = 1, other = 2;
-    setenv("BATON_STALL_MS", "500", 1);
+    tune("stall_ms", "500");
     setenv("BATON_FAULT", "stall@send.WANT#1+2000", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
-    unsetenv("BATON_STALL_MS");
+    tune("stall_ms", NULL);
     unsetenv("BATON_FAULT");
     if (f.consumer) {
         double began = now_ms();
@@ -1024,10 +1025,10 @@ static void a_deadline_while_the_reactor_stands_still(void)
 {
     struct fixture f;
     uint32_t block = 1;
-    setenv("BATON_QUIET_MS", "300", 1);
+    tune("quiet_ms", "300");
     setenv("BATON_FAULT", "stall@send.WANT#1+4000", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
-    unsetenv("BATON_QUIET_MS");
+    tune("quiet_ms", NULL);
     unsetenv("BATON_FAULT");
     if (f.consumer) {
         double began = now_ms();
@@ -1055,11 +1056,11 @@ static void calls_given_up_keep_their_places(void)
     struct fixture f;
     uint32_t block = 0;
     int more = 0;
-    setenv("BATON_STALL_MS", "500", 1);
+    tune("stall_ms", "500");
     setenv("BATON_FAULT", "stall@send.WANT#1+2000", 1);
     setenv("BATON_REQUESTS", "8", 1);
     up(&f, "m", BATON_PROGRESS_THREAD);
-    unsetenv("BATON_STALL_MS");
+    tune("stall_ms", NULL);
     unsetenv("BATON_FAULT");
     unsetenv("BATON_REQUESTS");
     for (int i = 0; f.consumer && i < REQUESTS; i++) {
@@ -1246,8 +1247,8 @@ static bool is_past_last_step(const char *rank, int step)
     struct fixture f;
     char text[16];
     snprintf(text, sizeof text, "%d", step);
-    setenv("BATON_FAIL_RANK", rank, 1);
-    setenv("BATON_FAIL_STEP", text, 1);
+    tune("fail_rank", rank);
+    tune("fail_step", text);
     memset(&f, 0, sizeof f);
     who(&f);
     shape(&f, "m");
@@ -1264,8 +1265,8 @@ static bool is_past_last_step(const char *rank, int step)
     MPI_Allreduce(&rc, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     MPI_Allreduce(&rc, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     CHECK_EQ(all, least); /* the same on every rank */
-    unsetenv("BATON_FAIL_STEP");
-    unsetenv("BATON_FAIL_RANK");
+    tune("fail_step", NULL);
+    tune("fail_rank", NULL);
     return rc == 0;
 }
 

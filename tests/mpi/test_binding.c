@@ -14,6 +14,7 @@
 #include "base/cpus.h"
 #include "baton.h"
 #include "harness.h"
+#include "with_tune.h"
 
 #define VARIABLE "BATON_REACTOR_CPUS"
 #define CPUS_KEY "Cpus_allowed_list:\t"
@@ -262,7 +263,7 @@ static void await_turns(baton_t *b)
     }
 }
 
-/* Raised by BATON_NICE where that is permitted, else as it was. No other thread's priority changes. */
+/* Raised by the tunable nice where that is permitted, else as it was. No other thread's priority changes. */
 static void the_reactor_is_raised_as_it_is_told(void)
 {
     static const struct {
@@ -276,11 +277,11 @@ static void the_reactor_is_raised_as_it_is_told(void)
         pthread_t thread;
         if (CHECK_EQ(pthread_create(&thread, NULL, try_nice, &wanted), 0))
             pthread_join(thread, &may);
-        unsetenv("BATON_NICE");
+        tune("nice", NULL);
         if (raised[i].setting != NULL)
-            setenv("BATON_NICE", raised[i].setting, 1);
+            tune("nice", raised[i].setting);
         baton_t *b = up(BATON_PROGRESS_AUTO);
-        unsetenv("BATON_NICE");
+        tune("nice", NULL);
         if (b == NULL)
             return;
         await_turns(b);

@@ -10,6 +10,7 @@
 
 #include "with_engine.h"
 #include "with_page.h"
+#include "with_tune.h"
 
 /* BATON_PEER_MS is longer than the turn, and BATON_CLOSE_MS too. */
 static void close_waits_for_a_long_turn(void)
@@ -86,11 +87,11 @@ static void the_page_tells_of_a_stall_while_it_lasts(void)
     enum { STALL_MS = 500 };
     struct engine e;
     page_begin();
-    setenv("BATON_STALL_MS", "500", 1);
+    tune("stall_ms", "500");
     setenv("BATON_FAULT", "stall@send.WANT#1+5000", 1);
     engine_up(&e, NULL);
     page_end();
-    unsetenv("BATON_STALL_MS");
+    tune("stall_ms", NULL);
     unsetenv("BATON_FAULT");
     CHECK_EQ(page_read()->stalled_ns, 0);
     engine_want(&e, "nobody offers it", 20000);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "baton.h"
 #include "harness.h"
+#include "with_tune.h"
 
 #define CALLS 4096 /* BATON_REQUESTS */
 #define BLOCKS 64
@@ -189,7 +190,7 @@ int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
     RUN(pulls_before_their_offers); /* all find a place at their producer */
-    setenv("BATON_WAITING", "4096", 1);
+    tune("waiting", "4096");
     RUN(pulls_before_their_offers); /* most do not, and ask again */
     RUN(pushes_before_their_offers);
     RUN(wants_of_a_stopped_rank);

@@ -148,7 +148,7 @@ static void fails_together_at_every_step(void)
             char rank[32];
             snprintf(rank, sizeof rank, "rank %d: ", harness.size - 1);
             CHECK_EQ(error, BATON_EWINDOW);
-            CHECK_HAS(baton_errmsg(), "BATON_FAIL_STEP");
+            CHECK_HAS(baton_errmsg(), "fail_step");
             CHECK_HAS(baton_errmsg(), rank);
         }
         if (f)
@@ -322,7 +322,8 @@ static void describes_itself(void)
 /* Only where they are not asked for does the description say so. */
 static void asks_for_huge_pages(void)
 {
-    static const char sentence[] = "memory pages: those that the system chooses: not asked for, BATON_HUGE_PAGES=0\n";
+    static const char sentence[] =
+        "memory pages: those that the system chooses: not asked for, BATON_TUNE=huge_pages=0\n";
     const struct settings before = settings;
     for (int asks = 0; asks <= 1; asks++) {
         char text[2048];
@@ -560,7 +561,7 @@ static void refuses_messages_without_hashes(void)
         CHECK_EQ(e.peer, last);
     }
     closed(f);
-    logger.level = (enum log_level)settings.log_level;
+    logger.level = (enum log_level)settings.log;
 }
 
 int main(int argc, char **argv)

@@ -14,6 +14,7 @@
 
 #include "baton.h"
 #include "harness.h"
+#include "with_tune.h"
 
 #define BLOCK_TOKENS 16
 #define BLOCKS 8
@@ -322,10 +323,10 @@ static void pending_engines_come_at_the_callers_stride(void)
     if (harness.size < 3)
         return SKIP("fewer than two other engines");
     setenv("BATON_FAULT", "corrupt@card#1,corrupt@card#2", 1);
-    setenv("BATON_HANDSHAKE_MS", "300", 1);
+    tune("handshake_ms", "300");
     up(&f);
     unsetenv("BATON_FAULT");
-    unsetenv("BATON_HANDSHAKE_MS");
+    tune("handshake_ms", NULL);
     for (int i = 1; i <= 2; i++) {
         baton_want_params_t w = a_want(&f, "pending");
         snprintf(engine, sizeof engine, "e%d", (harness.rank + i) % harness.size);

@@ -24,6 +24,7 @@
 #include "mpi/fabric.h"
 #include "shm/lanes.h"
 #include "with_clock.h"
+#include "with_tune.h"
 
 #define BLOCKS 1024
 #define BLOCK_TOKENS 16
@@ -192,11 +193,19 @@ static void a_short_transfer_is_made_by_its_caller(void)
     down();
 }
 
+/* With a tunable, or a variable of the environment. */
 static void up_with(const char *setting, const char *value)
 {
-    setenv(setting, value, 1);
+    const bool is_variable = strncmp(setting, "BATON_", 6) == 0;
+    if (is_variable)
+        setenv(setting, value, 1);
+    else
+        tune(setting, value);
     up();
-    unsetenv(setting);
+    if (is_variable)
+        unsetenv(setting);
+    else
+        tune(setting, NULL);
 }
 
 static baton_stats_t stats(void)
@@ -212,7 +221,7 @@ static void a_long_transfer_is_reported_by_its_worker(void)
     enum { TRIES = 60 };
     if (!is_one_node() || harness.size < 2)
         return SKIP("two ranks on one node");
-    up_with("BATON_INLINE_BYTES", "0"); /* any is long */
+    up_with("inline_bytes", "0"); /* any is long */
     meet();
     const uint64_t before = stats().turns_workers;
     for (uint32_t i = 1; f.producer && i <= TRIES; i++)
@@ -306,9 +315,9 @@ static void a_worker_leaves_no_ends_behind(void)
     enum { ROUNDS = 20 };
     if (!is_one_node() || harness.size != 2)
         return SKIP("two ranks alone on one node");
-    setenv("BATON_INLINE_BYTES", "0", 1);
-    up_with("BATON_CHUNK_BYTES", "16384");
-    unsetenv("BATON_INLINE_BYTES");
+    tune("inline_bytes", "0");
+    up_with("chunk_bytes", "16384");
+    tune("inline_bytes", NULL);
     meet();
     int is_shown = 0;
     for (int round = 0; round < ROUNDS && !is_shown; round++) {
@@ -481,7 +490,7 @@ static void a_thread_that_stops_polling_is_woken(void)
     uint32_t late = 0;
     if (!is_one_node() || harness.size < 2)
         return SKIP("two ranks on one node");
-    up_with("BATON_SLEEP_US", "1000000");
+    up_with("sleep_us", "1000000");
     meet();
     struct bell *bell = fabric_bell(baton_inside_fabric(f.b));
     for (uint32_t i = 1; i <= TRIES; i++) {
@@ -570,7 +579,7 @@ static void a_reactor_that_spins_gives_way(void)
 {
     if (harness.size < 2)
         return SKIP("two ranks");
-    up_with("BATON_SPIN_US", "1000000");
+    up_with("spin_us", "1000000");
     meet();
     const uint32_t before = all_yields;
     usleep(50000);
@@ -607,7 +616,7 @@ static void a_deadline_is_kept_by_a_reactor_that_sleeps(void)
     enum { SHORT_MS = 100, SOON_MS = 500 };
     if (harness.size < 2)
         return SKIP("two ranks");
-    up_with("BATON_SLEEP_US", "1000000");
+    up_with("sleep_us", "1000000");
     meet();
     usleep(100000); /* it sleeps for a second now */
     if (f.consumer) {
@@ -653,7 +662,7 @@ static void the_offer_ends_though_its_reader_polls_no_more(void)
     enum { ASLEEP_MS = 1500, SOON_MS = 500 };
     if (harness.size < 2)
         return SKIP("two ranks");
-    up_with("BATON_SLEEP_US", harness.rank % 2 == 0 ? "1000000" : "20000");
+    up_with("sleep_us", harness.rank % 2 == 0 ? "1000000" : "20000");
     meet();
     if (f.producer)
         offer(1);
@@ -909,9 +918,9 @@ static void offers_go_on_under_all_that_read_them(void)
     char key[16];
     if (!is_one_node() || harness.size < 2)
         return SKIP("two ranks on one node");
-    setenv("BATON_HANDOFF", "2", 1);        /* words, though faults are injected */
+    tune("handoff", "2");                   /* words, though faults are injected */
     up_with("BATON_FAULT", "stall@move+3"); /* reading takes longer than that time */
-    unsetenv("BATON_HANDOFF");
+    tune("handoff", NULL);
     meet();
     for (uint32_t i = 0; f.producer && i < OFFERS; i++) {
         snprintf(key, sizeof key, "all%u", i);
@@ -1005,7 +1014,7 @@ static void ranks_with_and_without_lanes_meet(void)
     if (harness.size < 2)
         return SKIP("two ranks");
     const bool has_none = harness.rank % 3 == 0;
-    up_with("BATON_HANDOFF", has_none ? "0" : "1");
+    up_with("handoff", has_none ? "0" : "1");
     CHECK_EQ(describes("messages of the node by lanes"), !has_none);
     meet();
     wants_that_wait_for_their_offers();

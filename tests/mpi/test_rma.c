@@ -481,7 +481,7 @@ static void writes_where_requests_are_local(void)
 static void moves_with_one_run_a_request(void)
 {
     struct settings before = settings;
-    settings.rma_gets = 1;
+    settings.rma_gets_per_request = 1;
     move_all_ways(false);
     move_all_ways(true);
     settings = before;

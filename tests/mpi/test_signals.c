@@ -26,6 +26,7 @@
 #include "harness.h"
 #include "pretend/pretend.h"
 #include "with_engine.h"
+#include "with_tune.h"
 
 #define POOL_BLOCKS 64
 #define BLOCK_BYTES ((size_t)32 << 10)
@@ -160,7 +161,7 @@ static void up(const struct life *l)
     take_geometry(&g, &tensor);
     memset(&f, 0, sizeof f);
     setenv("BATON_MEMORY", is_late ? "0" : kind, 1);
-    setenv("BATON_BEAT_MS", "1", 1); /* peers are looked at a thousand times a second */
+    tune("beat_ms", "1"); /* peers are looked at a thousand times a second */
     setenv("BATON_PEER_MS", "5000", 1);
     engine_open(&f.e, l->progress, is_late ? BATON_OPEN_CACHE_LATER : 0);
     if (!is_late)

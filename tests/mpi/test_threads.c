@@ -13,6 +13,7 @@
 #include "baton.h"
 #include "harness.h"
 #include "with_page.h"
+#include "with_tune.h"
 
 static baton_open_params_t me(baton_progress_mode_t mode)
 {
@@ -226,10 +227,10 @@ static void an_event_is_counted_before_it_is_seen(void)
 {
     unsigned char *base;
     baton_stats_t s;
-    setenv("BATON_STATS_MS", "60000", 1);
+    tune("stats_ms", "60000");
     setenv("BATON_METRICS", "", 1); /* a page would be renewed, and they with it */
     baton_t *b = up(BATON_PROGRESS_CALLER, &base);
-    unsetenv("BATON_STATS_MS");
+    tune("stats_ms", NULL);
     unsetenv("BATON_METRICS");
     if (b == NULL)
         return;

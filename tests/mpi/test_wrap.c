@@ -20,6 +20,7 @@
 #include "harness.h"
 #include "mpi/exposure.h"
 #include "with_clock.h"
+#include "with_tune.h"
 
 #ifndef F_SEAL_FUTURE_WRITE /* headers of before Linux 5.1 */
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -320,10 +321,9 @@ static baton_event_t move(struct fixture *f, const char *key, baton_mode_t mode,
     return got;
 }
 
-static int setting(const char *variable)
+static bool is_window_each(void)
 {
-    const char *text = getenv(variable);
-    return text != NULL ? atoi(text) : 0;
+    return !is_one_node() && tuned("windows") != NULL && atoi(tuned("windows")) == 2;
 }
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */
@@ -366,7 +366,7 @@ static void every_kind_moves_every_byte(void)
 static void many_regions(void)
 {
     struct fixture f;
-    bool has_window_each = !is_one_node() && setting("BATON_WINDOWS") == 2;
+    bool has_window_each = is_window_each();
     uint32_t num = has_window_each ? WINDOWS_MAX : BATON_REGIONS_MAX;
     who(&f);
     open_as(&f);
@@ -381,7 +381,7 @@ static void many_regions(void)
     if (!is_one_node()) {
         char page[8192];
         CHECK(baton_describe(f.b, page, sizeof page) < (int)sizeof page);
-        CHECK_HAS(page, has_window_each ? "128, one a region: BATON_WINDOWS forbids one window over all\n"
+        CHECK_HAS(page, has_window_each ? "128, one a region: BATON_TUNE=windows forbids one window over all\n"
                                         : "one, from the first region to the last\n");
     }
     CHECK_EQ(baton_close(f.b), 0);
@@ -392,7 +392,7 @@ static void more_regions_than_windows(void)
 {
     struct fixture f;
     char page[8192];
-    if (is_one_node() || setting("BATON_WINDOWS") != 2)
+    if (!is_window_each())
         return SKIP("no window for each region");
     who(&f);
     open_as(&f);
@@ -411,7 +411,7 @@ static void staging_waits_while_turns_are_lent(void)
 {
     struct fixture f;
     baton_event_t none;
-    if (is_one_node() || setting("BATON_WINDOWS") != 2)
+    if (!is_window_each())
         return SKIP("no window for each region");
     who(&f);
     f.me.progress = BATON_PROGRESS_CALLER;
@@ -1006,12 +1006,12 @@ static void a_step_that_fails_on_one_rank_fails_on_all(void)
     who(&f);
     memory_make(&memory, harness.rank % 2 ? PRIVATE : MEMFD, LAYERS, tensor_bytes(&f));
     snprintf(failing, sizeof failing, "rank %d", harness.size - 1);
-    setenv("BATON_FAIL_RANK", failing + strlen("rank "), 1);
+    tune("fail_rank", failing + strlen("rank "));
     while (!good && steps < 60) {
         char text[16], sentence[256];
         int most, least;
         snprintf(text, sizeof text, "%d", ++steps);
-        setenv("BATON_FAIL_STEP", text, 1);
+        tune("fail_step", text);
         who(&f);
         f.memory = memory;
         f.me.flags = BATON_OPEN_CACHE_LATER;
@@ -1040,8 +1040,8 @@ static void a_step_that_fails_on_one_rank_fails_on_all(void)
         good = rc == 0;
     }
     CHECK(good && steps > 10); /* past the last step nothing fails */
-    unsetenv("BATON_FAIL_STEP");
-    unsetenv("BATON_FAIL_RANK");
+    tune("fail_step", NULL);
+    tune("fail_rank", NULL);
 }
 
 static void start_and_close_without_caches(void)

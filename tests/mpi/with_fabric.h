@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -119,11 +120,11 @@ static inline void closed(struct fabric *f)
 static inline void fabric_tests_begin(int *argc, char ***argv)
 {
     harness_begin(argc, argv);
-    if (settings_read(&settings, getenv) != 0) {
+    if (settings_read(&settings, environ) != 0) {
         fprintf(stderr, "%s\n", baton_errmsg());
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    logger = (struct logger){.level = (enum log_level)settings.log_level, .rank = harness.rank};
+    logger = (struct logger){.level = (enum log_level)settings.log, .rank = harness.rank};
 }
 
 #endif

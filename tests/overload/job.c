@@ -36,8 +36,10 @@
 #define REASONS 32
 
 static const char *const limits[][2] = {
-    {"BATON_REQUESTS", "64"},     {"BATON_LEASES", "32"},    {"BATON_WAITING", "32"},    {"BATON_TOMBSTONES", "256"},
-    {"BATON_TABLE_BYTES", "64K"}, {"BATON_RMA_BYTES", "1M"}, {"BATON_COPY_BYTES", "1M"}, {"BATON_RESEND_MS", "100"},
+    {"BATON_REQUESTS", "64"},
+    {"BATON_LEASES", "32"},
+    {"BATON_TABLE_BYTES", "64K"},
+    {"BATON_TUNE", "waiting=32,tombstones=256,rma_bytes=1M,copy_bytes=1M,resend_ms=100"},
 };
 
 enum slot_state { SLOT_FREE, SLOT_WAITS, SLOT_OPEN };

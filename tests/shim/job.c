@@ -16,6 +16,7 @@
 
 #include "baton.h"
 #include "shim.h"
+#include "with_tune.h"
 
 #define WANTS 4u
 #define BLOCKS 8u /* of a request: none lies beside another */
@@ -292,11 +293,9 @@ int main(int argc, char **argv)
     uint64_t rounds = 0, nth_round = 0, sum[4], bad = 0, all_bad = 0;
     uint32_t every = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1;
     int level, size;
-    setenv("BATON_QUIET_MS", "150", 0);
     setenv("BATON_CLOSE_MS", "1000", 0);
     setenv("BATON_PEER_MS", "600", 0);
-    setenv("BATON_BEAT_MS", "100", 0);
-    setenv("BATON_RMA_GETS_PER_REQUEST", "4", 0);
+    setenv("BATON_TUNE", "quiet_ms=150,beat_ms=100,rma_gets_per_request=4", 0);
     setenv("BATON_LOG", "0", 0);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -316,7 +315,7 @@ int main(int argc, char **argv)
                 if (!is_asked(cell.call, argv + 2, argc - 2) || !can_meet(cell.call, cell.push) ||
                     nth_round++ % every != 0)
                     continue;
-                setenv("BATON_RMA_PUT", cell.call == SHIM_FLUSH ? "2" : "0", 1);
+                tune("rma_put", cell.call == SHIM_FLUSH ? "2" : "0");
                 rounds++;
                 round_run();
             }

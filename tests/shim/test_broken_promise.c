@@ -27,7 +27,7 @@ static void starts(char *text, size_t size, unsigned sum)
     logger.sink = count;
     struct fabric *f = started();
     logger.sink = NULL;
-    logger.level = (enum log_level)settings.log_level;
+    logger.level = (enum log_level)settings.log;
     struct page page = {text, size, 0};
     fabric_describe(f, &page);
     for (uint64_t i = 0; i < POOL_BYTES; i++)
@@ -91,7 +91,7 @@ static void tested_without_pools(void)
     CHECK_EQ(shim_late(), 0);
 }
 
-/* A promise that BATON_RMA_PUT makes is tested too. */
+/* A promise that rma_put makes is tested too. */
 static void a_forced_promise_is_tested(void)
 {
     struct settings before = settings;

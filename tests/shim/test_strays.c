@@ -657,7 +657,7 @@ static void test_a_refused_flush(void **state)
 /* ---- slow peers -------------------------------------------------------------------------------------------------- */
 
 /*
- * A peer whose requests always take longer than BATON_PARK_MS is overdue until the path has learned that; later only
+ * A peer whose requests always take longer than park_ms is overdue until the path has learned that; later only
  * where a request takes four times as long. The path reads the real clock.
  */
 static void test_a_slow_peer_is_not_overdue(void **state)

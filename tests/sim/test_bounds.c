@@ -373,7 +373,7 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
     }
 }
 
-/* No more of these messages wait than BATON_WAITING allows. A core that ends frees those that wait. */
+/* No more of these messages wait than `waiting` allows. A core that ends frees those that wait. */
 static void messages_that_wait_for_the_survey_are_bounded(void **state)
 {
     (void)state;

@@ -93,7 +93,7 @@ static void an_offer_waits_until_it_is_known_who_reads(void **state)
     }
 }
 
-/* It waits no longer than for BATON_QUIET_MS, whatever holds that up. */
+/* It waits no longer than for quiet_ms, whatever holds that up. */
 static void an_offer_does_not_wait_for_ever(void **state)
 {
     (void)state;

@@ -452,7 +452,7 @@ static void test_silent_card_is_asked_for_again(void **state)
 {
     (void)state;
     WORLD(w, one_to_one);
-    w.ranks[0].card_delay_ns = 10000 * MS; /* past BATON_HANDSHAKE_MS */
+    w.ranks[0].card_delay_ns = 10000 * MS; /* past handshake_ms */
     world_offer(&w, 0, "key", 0, 1, 8, 60000);
     baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 8, 20000);
     world_run(&w, 100 * MS);

@@ -113,7 +113,7 @@ static void test_an_engine_that_runs_in_bursts_holds_up_nobody(void **state)
     world_fini(&w);
 }
 
-/* All moves of an engine take longer than BATON_PARK_MS: it lives, and gets as much at a time as any other. */
+/* All moves of an engine take longer than park_ms: it lives, and gets as much at a time as any other. */
 static void test_a_slow_engine_is_not_silent(void **state)
 {
     (void)state;

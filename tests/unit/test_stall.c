@@ -235,7 +235,7 @@ static void test_turns_that_end(void **state)
     assert_false(stall_take_given_up(&b.stall));
 }
 
-/* Calls whose time has been over for BATON_QUIET_MS are given up while a turn lasts. */
+/* Calls whose time has been over for quiet_ms are given up while a turn lasts. */
 static void test_a_turn_that_lasts(void **state)
 {
     (void)state;

@@ -378,7 +378,7 @@ static bool wanted_before(const struct storm *s, const struct storm_call *o, uin
 
 /*
  * Nor does an offer expire under a rank of its node that reads it: its word stands there, heard or not. Who reads may
- * take long to find out, but for BATON_QUIET_MS the offer waits for that.
+ * take long to find out, but for quiet_ms the offer waits for that.
  */
 static void check_readers(struct storm *s, const struct storm_call *o)
 {
