@@ -607,15 +607,13 @@ BATON_API void *baton_cache_base(const baton_cache_t *cache);
  *   that offer granted it
  *   that offer ended before this rank took its part, and the rank's engine had a seat: by name, or since another of its
  *     ranks took a part (only the first such want of the rank fails)
- *
- * Engines that run a build before 0.2 know attempt 0 only: another one is refused with EKEY.
  */
 
 /*
  * ATTACHED BYTES. An offer can carry up to BATON_ATTACH_MAX bytes of the engine's own. They are copied by baton_offer,
  * and handed out with the event of each want that is done and that the offer served. The ranks of an engine attach the
  * same bytes: a want that several ranks serve has those of one of them. A want has none if nothing of it moves (all
- * tokens are held, or none is wanted), or if one of the two engines runs a build before 0.2.
+ * tokens are held, or none is wanted).
  */
 
 /** Names one accepted call: in its event and for baton_cancel. Never 0, never used twice by a context. */
@@ -651,8 +649,7 @@ typedef enum baton_offer_flags {
 
 typedef struct baton_offer_params {
     size_t size;         /**< sizeof this: see STRUCTS THAT GROW */
-    const char *key;     /**< chosen by the engines, 1..255 bytes, unique within the engine while the offer lives. At
-                                 most 63 bytes if an engine concerned runs a build before 0.2 (else EKEY) */
+    const char *key;     /**< chosen by the engines, 1..255 bytes, unique within the engine while the offer lives */
     uint32_t num_tables; /**< the number of the cache's groups; 0: no blocks, which an offer in chunks may begin
                                        with */
     baton_table_t tables[BATON_GROUPS_MAX]; /**< one a group; each reaches to num_tokens, except in chunks */
@@ -794,7 +791,6 @@ typedef struct baton_want_params {
  *                                     event nor a GIVEN_UP
  *   EINVAL                            BATON_PARANOID=1, see above
  *   EAGAIN                            push: no room for its block table; no producer heard of it: want it again later
- *   ENOSYS                            a side is a device's memory, and the other one a build before 0.2
  *   EMESSAGE, EMPI                    a peer sent something malformed; an MPI call failed
  *   ESYSTEM                           the kernel or a device's driver failed; a driver's own BATON_E... stays as it is
  *   ESTALL                            MPI held the reactor for stall_ms

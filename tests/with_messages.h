@@ -122,15 +122,6 @@ static inline bool field_is_same(const struct wire_field *f, const struct wire_m
     return same;
 }
 
-/** Bytes of a field that came later; these are of kinds whose size does not vary. */
-static inline uint32_t field_bytes(const struct wire_field *f)
-{
-    return f->kind == WIRE_KIND_TEXT  ? (uint32_t)f->most + 1
-           : f->kind == WIRE_KIND_U64 ? 8
-           : f->kind == WIRE_KIND_U32 ? 4
-                                      : 1;
-}
-
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 /* What fields must be to each other, which their rows do not say. */
@@ -176,11 +167,10 @@ static inline struct wire_message specimen_of(enum wire_type type, enum extreme 
     m.number = x == MOST ? UINT32_MAX : 0;
     m.want_id = x == MOST ? UINT64_MAX : type == WIRE_REPORT;
     for (uint32_t num = wire_fields(type, &f); num > 0; num--, f++) {
-        uint64_t most = f->kind == WIRE_KIND_NAME && version == 1 ? WIRE_KEY_1 - 1 : f->most;
         if (!wire_field_is_sent(f, &m, version))
             continue;
-        field_set(f, &m, x == MOST ? most : f->least);
-        if (f->kind == WIRE_KIND_NAME && version > 1)
+        field_set(f, &m, x == MOST ? f->most : f->least);
+        if (f->kind == WIRE_KIND_NAME)
             ((struct wire_name *)field_at(f, &m))->attempt = x == MOST ? UINT32_MAX : 0;
     }
     specimen_fit(&m, x);
@@ -211,17 +201,6 @@ static inline void message_keep_list(struct wire_message *m, uint64_t numbers[WI
         if (f->kind == WIRE_KIND_LIST)
             list->out = numbers;
     }
-}
-
-/** Bytes of the fields that the last builds of version 1 send, and the first ones do not. */
-static inline uint32_t message_late_bytes(const struct wire_message *m)
-{
-    const struct wire_field *f;
-    uint32_t bytes = 0;
-    for (uint32_t num = wire_fields(m->type, &f); num > 0; num--, f++)
-        if (wire_field_is_late(f) && wire_field_is_sent(f, m, 1))
-            bytes += field_bytes(f);
-    return bytes;
 }
 
 #endif

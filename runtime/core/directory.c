@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/version.h"
-
 baton_distance_t directory_distance(const struct directory *d, uint32_t rank, uint32_t peer)
 {
     const struct directory_engine *a = &d->engines[d->engine_of[rank]], *b = &d->engines[d->engine_of[peer]];
@@ -34,7 +32,7 @@ uint32_t directory_find(const struct directory *d, const char *engine)
     return found != NULL ? found->number : DIRECTORY_NONE;
 }
 
-/* Ranks without a cache, and those of older builds, tell nothing of the model. */
+/* Ranks without a cache tell nothing of the model. */
 static int check_model(struct directory *d, struct directory_engine *engine, uint32_t rank, struct plan_why *why)
 {
     const struct wire_row *row = &d->rows[rank];
@@ -62,18 +60,6 @@ unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t pe
     return mine < theirs ? mine : theirs;
 }
 
-int directory_can_name(const struct directory *d, uint32_t rank, uint32_t engine, const char *key, uint32_t attempt,
-                       struct plan_why *why)
-{
-    const struct directory_engine *e = &d->engines[engine];
-    if ((e->version >= WIRE_NAMES && d->rows[rank].version >= WIRE_NAMES) || (attempt == 0 && strlen(key) < WIRE_KEY_1))
-        return 0;
-    snprintf(why->text, sizeof why->text,
-             "engine %s runs a build of wire version %u: its keys have at most %u bytes, and no attempt but 0", e->name,
-             e->version, WIRE_KEY_1 - 1);
-    return BATON_EKEY;
-}
-
 /* The engine that a row names, made if it is the first of it. Its index, or DIRECTORY_NONE: no memory. */
 static uint32_t engine_for(struct directory *d, const struct wire_row *row)
 {
@@ -90,7 +76,6 @@ static uint32_t engine_for(struct directory *d, const struct wire_row *row)
     memcpy(engine->name, row->engine, sizeof engine->name);
     engine->num_ranks = size;
     engine->number = e;
-    engine->version = row->version;
     engine->told = DIRECTORY_NONE;
     for (uint32_t i = 0; i < size; i++)
         engine->ranks[i] = DIRECTORY_NONE;
@@ -148,8 +133,6 @@ static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
         return rc;
     engine->ranks[index] = rank;
     engine->hosts[index] = d->hosts[rank];
-    if (row->version < engine->version)
-        engine->version = row->version;
     struct plan_member *m = &engine->members[index];
     *m = (struct plan_member){
         .num_boxes = row->num_boxes, .node = row->node, .package = row->package, .numa = row->numa};

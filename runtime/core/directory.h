@@ -19,7 +19,6 @@
 struct directory_engine {
     char name[BATON_ENGINE_NAME_MAX];
     uint32_t number; /* its place among the engines */
-    uint8_t version; /* of the wire format: the oldest that a rank of it speaks */
     uint32_t num_ranks;
     const char **hosts;          /* the same order as ranks, in the directory's `hosts` */
     uint32_t *ranks;             /* world ranks, in order of (pp_rank, tp_rank): a rank's place here is its index */
@@ -51,10 +50,6 @@ void directory_destroy(struct directory *d);
 
 /** The wire version that two ranks speak: the older of theirs. */
 unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t peer);
-
-/** Whether that rank can tell that engine's of a request of that key and attempt: 0, or BATON_EKEY with *why. */
-int directory_can_name(const struct directory *d, uint32_t rank, uint32_t engine, const char *key, uint32_t attempt,
-                       struct plan_why *why);
 
 /** How far one rank is from another. What is not known of a place is not the same place. */
 baton_distance_t directory_distance(const struct directory *d, uint32_t rank, uint32_t peer);

@@ -9,8 +9,6 @@
  *              offers end by their time to live.
  *   producer   answers in lists (ENDED), since nobody waits for them: when one is full, or a quarter of resend_ms
  *              after its first
- *
- * Ranks of version 1 do not answer: they are told once.
  */
 #include "core/ends.h"
 
@@ -171,9 +169,8 @@ static struct end *end_make(struct core *core, struct ending *e, uint32_t peer)
 
 void ends_tell(struct core *core, uint32_t peer, struct wire_message *m)
 {
-    const struct directory *d = core->c.directory;
     struct ending *e = ending_of(core, m->want_id);
-    if (directory_version(d, core->c.self, peer) < WIRE_ENDS || peer_is_dead(core, peer)) {
+    if (peer_is_dead(core, peer)) {
         post_send(core->post, peer, m);
         return;
     }

@@ -236,10 +236,9 @@ static void on_written(struct core *core, struct leg *leg, const struct wire_wri
         count_add(&core->stats.messages_bad, 1);
         fail(core, leg, BATON_EMESSAGE, "it wrote other bytes than were wanted of it");
     } else {
-        add_bytes(leg, m->path != BATON_PATH_NONE ? (baton_path_t)m->path : core->c.path[leg_rank(leg)], m->bytes);
+        add_bytes(leg, (baton_path_t)m->path, m->bytes);
         ask_take_attached(leg->ask, leg->index, &m->attach);
-        if (m->generation != 0)
-            leg->generation = m->generation;
+        leg->generation = m->generation;
         landed(core, leg);
     }
 }

@@ -31,8 +31,7 @@ void leg_send_want(struct core *core, struct leg *leg)
                                       .slot = lease->slot,
                                       .generation = lease->generation,
                                       .table_offset = lease->table_offset,
-                                      .table_entries = wire_table_entries(&call->tables),
-                                      .partial = true}};
+                                      .table_entries = wire_table_entries(&call->tables)}};
     memcpy(m.want.name.key, call->key, sizeof m.want.name.key);
     memcpy(m.want.readers.bit, contact_readers(leg->contact), sizeof m.want.readers.bit);
     post_send(core->post, contact_peer(leg->contact), &m);

@@ -92,10 +92,6 @@ static bool suits(struct core *core, const struct offer *o, const struct word *w
         refuse(core, o, w, BATON_ETOKENS, detail);
         return false;
     }
-    if (!offer_is_whole(o) && w->mode == BATON_MODE_PULL && !w->partial) {
-        word_nack(core, w, 0, BATON_EBUSY, "not all is in place, and this rank's build cannot take a part before");
-        return false;
-    }
     return true;
 }
 
@@ -385,7 +381,7 @@ void offer_on_end(struct core *core, uint32_t peer, const struct wire_message *m
         heard = m->type != WIRE_RELEASE; /* it is about the key's next offer: it comes again */
     }
     /* A CANCEL that names no lease is answered by CLOSED alone: ENDED would take back the RELEASE that follows it. */
-    if (heard && m->version >= WIRE_ENDS && (m->type != WIRE_CANCEL || m->end.generation != 0))
+    if (heard && (m->type != WIRE_CANCEL || m->end.generation != 0))
         ends_answer(core, peer, m->want_id);
     if (m->type == WIRE_CANCEL && !written) { /* else its push answers when it is quiet */
         struct wire_message closed = {

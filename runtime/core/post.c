@@ -75,13 +75,6 @@ void post_send(struct post *p, uint32_t peer, struct wire_message *m)
     m->version = (uint8_t)directory_version(d, p->c->self, peer);
     if (p->of[peer].closed || wire_type_version(m->type) > m->version)
         return;
-    const struct wire_name *name = wire_name_of(m);
-    if (m->version < WIRE_NAMES && name != NULL && (name->attempt != 0 || strlen(name->key) >= WIRE_KEY_1)) {
-        log_line(p->c->log, LOG_WARN,
-                 "%s to rank %u was dropped: its wire version %u has no word for key %s, attempt %u",
-                 wire_type_name(m->type), peer, m->version, name->key, name->attempt);
-        return;
-    }
     m->from = d->rows[p->c->self].incarnation;
     m->to = d->rows[peer].incarnation;
     m->number = post_number(p, peer);

@@ -430,8 +430,7 @@ static struct want *want_create(struct core *core, struct call *call)
 static struct link *link_for(struct core *core, struct want *want, int *error, struct plan_why *why)
 {
     const struct call *call = want->ask.call;
-    *error = directory_can_name(core->c.directory, core->c.self, call->want.engine, call->key, call->attempt, why);
-    if (*error == 0 && core->c.settings->paranoid)
+    if (core->c.settings->paranoid)
         *error = claim_take(&core->wants->claims, core->c.geometry, call, why);
     if (*error != 0)
         return NULL;

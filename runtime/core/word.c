@@ -17,7 +17,6 @@ struct word word_of_want(const struct core *core, uint32_t peer, const struct wi
                          .asks = w->asks,
                          .tokens = w->tokens,
                          .held = w->held,
-                         .partial = w->partial,
                          .mode = w->mode,
                          .until_ns = core->now + w->time_left_ms * NS_PER_MS,
                          .table = {w->slot, w->table_entries, w->generation, w->table_offset}};

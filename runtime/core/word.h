@@ -16,7 +16,6 @@ struct word {
     uint64_t want, ticket_incarnation, ticket_serial;
     uint32_t asks, tokens, held;
     uint8_t mode;
-    bool partial;            /* it can take a part before the rest is in place */
     uint64_t until_ns;       /* the want's deadline */
     struct peer_table table; /* push: the consumer's */
 };

@@ -37,21 +37,6 @@ static int check_keys(const char *key, const char *base_key)
     return 0;
 }
 
-/* Whether messages to that engine, and to this rank's own if it hears verdicts, can carry the key and the attempt. */
-static int check_name(const struct baton *b, uint32_t engine, const char *key, const char *base_key, uint32_t attempt)
-{
-    const char *meets = base_key != NULL ? base_key : key;
-    const struct directory *d = b->directory;
-    uint32_t rank = fabric_rank(b->fabric);
-    struct plan_why why;
-    int rc = 0;
-    if (b->who.verdicts != BATON_VERDICTS_NONE)
-        rc = directory_can_name(d, rank, d->engine_of[rank], meets, attempt, &why);
-    if (rc == 0 && engine != DIRECTORY_NONE)
-        rc = directory_can_name(d, rank, engine, meets, attempt, &why);
-    return rc == 0 ? 0 : error_set(rc, "%s", why.text);
-}
-
 /* A call's tables: of each group, or empty ones. */
 static int tables_of(const struct baton *b, const baton_table_t *tables, uint32_t num_tables, struct plan_tables *out)
 {
@@ -286,9 +271,6 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
         offer->seats[i] = directory_find(b->directory, p->consumers[i]);
         if (offer->seats[i] == DIRECTORY_NONE)
             return error_set(BATON_EENGINE, "no engine is called %.31s", p->consumers[i]);
-        int rc = check_name(b, offer->seats[i], p->key, p->base_key, p->attempt);
-        if (rc != 0)
-            return rc;
         for (uint32_t k = 0; k < i; k++)
             if (offer->seats[k] == offer->seats[i])
                 return error_set(BATON_EINVAL, "engine %.31s is named twice", p->consumers[i]);
@@ -307,11 +289,8 @@ static int offer_check(const struct baton *b, const baton_offer_params_t *p, str
     if (p->num_consumers > BATON_CONSUMERS_MAX)
         return error_set(BATON_EINVAL, "num_consumers is %u, and at most %d", p->num_consumers, BATON_CONSUMERS_MAX);
     rc = check_flags(p->flags, BATON_OFFER_LAYERS | BATON_OFFER_CHUNKS, p->reserved);
-    if (rc != 0)
-        return rc;
-    rc = check_keys(p->key, p->base_key);
     if (rc == 0)
-        rc = check_name(b, DIRECTORY_NONE, p->key, p->base_key, p->attempt);
+        rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;
     if (p->num_tokens == 0)
@@ -477,9 +456,7 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     *engine = directory_find(b->directory, p->engine);
     if (*engine == DIRECTORY_NONE)
         return error_set(BATON_EENGINE, "no engine is called %.31s", p->engine);
-    rc = check_name(b, *engine, p->key, p->base_key, p->attempt);
-    if (rc == 0)
-        rc = check_tickets(b, p, *engine);
+    rc = check_tickets(b, p, *engine);
     if (rc == 0)
         rc = tables_of(b, p->tables, p->num_tables, tables);
     if (rc == 0)

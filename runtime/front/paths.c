@@ -182,10 +182,7 @@ static int send_message(struct paths *p, uint32_t peer, const void *message, uin
 
 static int send_note(void *arg, uint32_t peer, const void *message, uint32_t bytes)
 {
-    struct paths *p = arg;
-    if (p->wish.directory->rows[peer].version < WIRE_STAGES)
-        return BATON_ENOSYS;
-    return send_message(p, peer, message, bytes, RINGS_NOW);
+    return send_message(arg, peer, message, bytes, RINGS_NOW);
 }
 
 /* What was stored for peers that use MPI, and by them, is seen. */

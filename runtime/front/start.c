@@ -59,8 +59,7 @@ static void bind_near(void *base, uint64_t bytes, void *arg)
 /* Injected faults are about messages by MPI, unless they are asked for here too. Peers must be told of lanes. */
 static bool has_lanes(const struct baton *b)
 {
-    return (b->settings.handoff == 2 || (b->settings.handoff == 1 && getenv("BATON_FAULT") == NULL)) &&
-           wire_card_tells(WIRE_CARD_LANES);
+    return b->settings.handoff == 2 || (b->settings.handoff == 1 && getenv("BATON_FAULT") == NULL);
 }
 
 /* Writes the card into the segment; returns its length or an error. */
@@ -108,7 +107,7 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
                            .card_bytes = card_bytes,
                            .verdicts = (uint8_t)b->who.verdicts,
                            .rules = PLAN_RULES,
-                           .features = WIRE_ROW_HOSTS | WIRE_ROW_RINGS | cache_features(b->cache)};
+                           .features = cache_features(b->cache)};
     memcpy(row.engine, b->who.engine, sizeof row.engine);
     if (b->cache != NULL) {
         row.num_boxes = plan_boxes(&b->cache->geometry, row.box);
@@ -118,22 +117,11 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
     wire_row_encode(&row, out);
 }
 
-/* Whether every rank's build knows of an exchange: else nobody makes it. */
-static bool all_know(const struct directory *d, uint32_t feature)
-{
-    for (uint32_t r = 0; r < d->num_ranks; r++)
-        if ((d->rows[r].features & feature) == 0)
-            return false;
-    return true;
-}
-
-/* `room`: of all names. Where a rank's build does not know of this exchange, hosts have no names for any rank. */
+/* `room`: of all names. */
 static int hosts_exchange(struct baton *b, void *room)
 {
     const struct directory *d = b->directory;
     _Static_assert(sizeof b->place.host == sizeof d->hosts[0], "a host's name has one size");
-    if (!all_know(d, WIRE_ROW_HOSTS))
-        return 0;
     int rc = fabric_exchange(b->fabric, b->place.host, sizeof b->place.host, room);
     if (rc == 0)
         memcpy(d->hosts, room, d->num_ranks * sizeof d->hosts[0]);
@@ -163,10 +151,7 @@ static int directory_build(struct baton *b, const struct layout *l)
     }
     if (rc == 0)
         rc = hosts_exchange(b, rows); /* whose rows were taken */
-    for (uint32_t i = 0; rc == 0 && i < fabric_size(b->fabric); i++)
-        if (directory_version(b->directory, fabric_rank(b->fabric), i) >= WIRE_HASHES)
-            fabric_hash(b->fabric, i);
-    if (!fabric_is_lost(b->fabric)) /* else MPI may still write there */
+    if (!fabric_is_lost(b->fabric))   /* else MPI may still write there */
         free(rows);
     return rc;
 }
@@ -272,7 +257,7 @@ static int second_half(struct baton *b, const struct layout *l)
     if (rc == 0 && must_expose(b))
         rc = fabric_expose(b->fabric, cache_is_exposed(cache_features(b->cache)) ? cache_regions(b->cache) : &none);
     fabric_spare(b->fabric, l->stage, l->end - l->stage);
-    if (rc == 0 && all_know(b->directory, WIRE_ROW_RINGS))
+    if (rc == 0)
         rc = fabric_doorbell(b->fabric, turns_rung, b, binding_cpus(&b->binding));
     if (rc == 0)
         rc = fabric_selftest(b->fabric);

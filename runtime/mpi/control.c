@@ -22,11 +22,6 @@ static void fail(struct control *c)
 
 /* ---- the reactor's ----------------------------------------------------------------------------------------------- */
 
-void control_hash(struct control *c, uint32_t peer)
-{
-    outbox_hash(&c->outbox, peer);
-}
-
 int control_send(struct control *c, uint32_t peer, const void *message, uint32_t bytes)
 {
     if (peer >= (uint32_t)c->world->size || bytes == 0 || bytes > WIRE_MESSAGE_MAX)

@@ -293,11 +293,6 @@ struct bell *fabric_bell(const struct fabric *f)
 
 /* ---- the reactor's ----------------------------------------------------------------------------------------------- */
 
-void fabric_hash(struct fabric *f, uint32_t peer)
-{
-    control_hash(&f->control, peer);
-}
-
 int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t bytes)
 {
     return control_send(&f->control, peer, message, bytes);

@@ -136,12 +136,6 @@ void fabric_spare(struct fabric *f, uint64_t offset, uint64_t bytes);
 /** Tests what the quirks table promises of the rma path (see selftest.h). Collective, agreed. */
 int fabric_selftest(struct fabric *f);
 
-/**
- * The peer's control messages carry hashes, and those to it shall. Call it before the first message; without it none
- * do.
- */
-void fabric_hash(struct fabric *f, uint32_t peer);
-
 /* ---- the reactor's ---- */
 
 /** One control message of at most WIRE_MESSAGE_MAX bytes, copied. 0, BATON_EAGAIN (no place or credit), BATON_EPEER. */

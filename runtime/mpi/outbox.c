@@ -28,14 +28,13 @@ int outbox_init(struct outbox *o, const struct world *w, const struct windows *v
     o->windows = v;
     o->comm = comm;
     o->by_rank = calloc((size_t)w->size, sizeof(struct outbox_peer *));
-    o->hashed = calloc((size_t)w->size, sizeof *o->hashed);
     o->request = calloc(sends, sizeof *o->request);
     o->sending = calloc(sends, sizeof(struct slot *));
     o->finished = calloc(sends, sizeof(struct slot *));
     o->index = calloc(sends, sizeof *o->index);
     o->status = calloc(sends, sizeof *o->status);
-    if (o->by_rank != NULL && o->hashed != NULL && o->request != NULL && o->sending != NULL && o->finished != NULL &&
-        o->index != NULL && o->status != NULL)
+    if (o->by_rank != NULL && o->request != NULL && o->sending != NULL && o->finished != NULL && o->index != NULL &&
+        o->status != NULL)
         return 0;
     return error_set(BATON_ENOMEM, "no memory for the control messages to %d ranks", w->size);
 }
@@ -46,7 +45,6 @@ void outbox_fini(struct outbox *o)
         free(o->by_rank[r]);
     slots_fini(&o->slots);
     free(o->by_rank);
-    free(o->hashed);
     free(o->request);
     free(o->sending);
     free(o->finished);
@@ -64,17 +62,9 @@ struct outbox_peer *outbox_peer_of(struct outbox *o, uint32_t rank)
     struct outbox_peer *p = calloc(1, sizeof *p);
     if (p != NULL) {
         p->rank = rank;
-        p->counts.hashed = o->hashed[rank];
         o->by_rank[rank] = p;
     }
     return p;
-}
-
-void outbox_hash(struct outbox *o, uint32_t rank)
-{
-    o->hashed[rank] = true;
-    if (o->by_rank[rank] != NULL)
-        o->by_rank[rank]->counts.hashed = true;
 }
 
 uint32_t outbox_posted(const struct outbox *o, uint32_t rank)

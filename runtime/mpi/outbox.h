@@ -53,7 +53,6 @@ struct outbox {
     struct doorbell *doorbell; /* of ranks whose bell is not mapped here; NULL: none */
     MPI_Comm comm;
     struct outbox_peer **by_rank; /* NULL: no message was exchanged with it yet */
-    bool *hashed;                 /* by rank: its envelopes carry hashes, and so do those to it */
     struct outbox_peer *owed, *failing;
     struct slots slots;
 
@@ -72,8 +71,6 @@ void outbox_fini(struct outbox *o);
 
 /** NULL: no such rank, or no memory for its state. */
 struct outbox_peer *outbox_peer_of(struct outbox *o, uint32_t rank);
-/** See fabric_hash. */
-void outbox_hash(struct outbox *o, uint32_t rank);
 
 /**
  * A message of 1 .. WIRE_MESSAGE_MAX bytes, copied. 0, BATON_EAGAIN (no place or credit), BATON_EPEER (lost),

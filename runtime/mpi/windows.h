@@ -12,7 +12,7 @@
  * visible.
  *
  * THE FIRST PAGE. The bell at 0, the owner's process at WINDOWS_PROCESS_OFFSET, its MPI library at
- * WINDOWS_LIBRARY_OFFSET (builds of 0.1 have none), and the test pattern from WINDOWS_PATTERN_OFFSET to the page's end.
+ * WINDOWS_LIBRARY_OFFSET, and the test pattern from WINDOWS_PATTERN_OFFSET to the page's end.
  *
  * The thread that starts opens and closes the windows; windows_sync and the look-ups are the reactor's.
  */

@@ -12,8 +12,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "wire/version.h"
-
 struct writer {
     uint8_t *at, *end;
     bool bad;
@@ -56,13 +54,6 @@ static inline void put32(struct writer *w, uint32_t v)
 static inline void put64(struct writer *w, uint64_t v)
 {
     put_number(w, v, 8);
-}
-
-/* Bytes that only the next version has: the test build that plays it writes some (see version.h). */
-static inline void put_next(struct writer *w, unsigned version)
-{
-    if (WIRE_IS_NEXT && version == WIRE_VERSION)
-        put64(w, UINT64_C(0x2074786574206e75));
 }
 
 /* A text in a field of n bytes; the rest is zeros. */
@@ -108,12 +99,6 @@ static inline uint32_t get32(struct reader *r)
 static inline uint64_t get64(struct reader *r)
 {
     return get_number(r, 8);
-}
-
-/* A field that older builds do not send: 0 where the bytes end before it. */
-static inline uint64_t get_if_sent(struct reader *r, unsigned n)
-{
-    return !r->bad && r->at == r->end ? 0 : get_number(r, n);
 }
 
 /* A text that does not end within its field is bad. */

@@ -20,16 +20,24 @@ static void put_geometry(struct writer *w, const baton_geometry_t *g)
     put_text(w, g->dtype, BATON_DTYPE_MAX);
     put32(w, g->elem_bytes);
     put32(w, g->planes);
-    put32(w, g->groups[0].block_tokens);
     put32(w, g->head_size);
-    put32(w, g->groups[0].num_blocks);
-    put32(w, g->splits[0].heads_total);
-    put32(w, g->splits[0].head_first);
-    put32(w, g->splits[0].head_count);
     put32(w, g->layers_total);
     put32(w, g->layer_first);
     put32(w, g->layer_count);
     put64(w, g->bytes);
+    put8(w, (uint8_t)g->num_groups);
+    for (uint32_t i = 0; i < g->num_groups; i++) {
+        put8(w, (uint8_t)g->groups[i].kind);
+        put32(w, g->groups[i].block_tokens);
+        put32(w, g->groups[i].num_blocks);
+        put32(w, g->groups[i].window_tokens);
+    }
+    put8(w, (uint8_t)g->num_splits);
+    for (uint32_t i = 0; i < g->num_splits; i++) {
+        put32(w, g->splits[i].heads_total);
+        put32(w, g->splits[i].head_first);
+        put32(w, g->splits[i].head_count);
+    }
     put32(w, g->num_tensors);
     for (uint32_t i = 0; i < g->num_tensors; i++) {
         const baton_tensor_t *t = &g->tensors[i];
@@ -44,61 +52,16 @@ static void put_geometry(struct writer *w, const baton_geometry_t *g)
         put64(w, (uint64_t)t->stride.head);
         put64(w, (uint64_t)t->stride.token);
         put64(w, (uint64_t)t->stride.channel);
+        put8(w, (uint8_t)t->group);
+        put8(w, (uint8_t)t->split);
+        put32(w, t->planes);
+        put32(w, t->head_size);
+        put8(w, (uint8_t)t->elem_bytes);
     }
 }
 
-static bool is_its_own(const baton_tensor_t *t)
+static void put_regions(struct writer *w, const struct wire_card *c)
 {
-    return t->group != 0 || t->split != 0 || t->planes != 0 || t->head_size != 0 || t->elem_bytes != 0;
-}
-
-/*
- * What came after the first version: groups, splits, and what tensors have of their own, if any does. A single group of
- * full attention and a single split are told by the numbers before: here their number is 0.
- */
-static void put_hybrid(struct writer *w, const baton_geometry_t *g)
-{
-    bool own = false;
-    uint32_t num_groups = g->num_groups > 1 || g->groups[0].kind != BATON_KIND_FULL ? g->num_groups : 0;
-    uint32_t num_splits = g->num_splits > 1 ? g->num_splits : 0;
-    put8(w, (uint8_t)num_groups);
-    for (uint32_t i = 0; i < num_groups; i++) {
-        put8(w, (uint8_t)g->groups[i].kind);
-        put32(w, g->groups[i].block_tokens);
-        put32(w, g->groups[i].num_blocks);
-        put32(w, g->groups[i].window_tokens);
-    }
-    put8(w, (uint8_t)num_splits);
-    for (uint32_t i = 0; i < num_splits; i++) {
-        put32(w, g->splits[i].heads_total);
-        put32(w, g->splits[i].head_first);
-        put32(w, g->splits[i].head_count);
-    }
-    for (uint32_t i = 0; i < g->num_tensors; i++)
-        own |= is_its_own(&g->tensors[i]);
-    put8(w, own);
-    for (uint32_t i = 0; own && i < g->num_tensors; i++) {
-        put8(w, (uint8_t)g->tensors[i].group);
-        put8(w, (uint8_t)g->tensors[i].split);
-        put32(w, g->tensors[i].planes);
-        put32(w, g->tensors[i].head_size);
-        put8(w, (uint8_t)g->tensors[i].elem_bytes);
-    }
-}
-
-bool wire_card_tells(uint32_t features)
-{
-    return WIRE_VERSION > 1 || features == 0;
-}
-
-/* What came with version 2. */
-static void put_second(struct writer *w, const struct wire_card *c)
-{
-    put32(w, c->features);
-    put64(w, c->index_offset);
-    put32(w, c->index_slots);
-    put64(w, c->words_offset);
-    put32(w, c->words_slots);
     put8(w, (uint8_t)c->memory);
     put64(w, c->segment);
     put32(w, c->num_regions);
@@ -121,22 +84,21 @@ int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
     struct writer w = {.at = out + CARD_HEADER, .end = out + most};
     put64(&w, c->incarnation);
     put_text(&w, c->host, sizeof c->host);
-    for (int i = 0; i < 2; i++)
-        put_text(&w, c->unread[i], sizeof c->unread[i]);
     put64(&w, c->board_offset);
     put32(&w, c->board_slots);
     put64(&w, c->arena_offset);
     put64(&w, c->arena_bytes);
     put64(&w, c->pool_offset);
     put64(&w, c->pool_bytes);
+    put32(&w, c->features);
+    put64(&w, c->index_offset);
+    put32(&w, c->index_slots);
+    put64(&w, c->words_offset);
+    put32(&w, c->words_slots);
     put32(&w, c->has_geometry);
-    if (c->has_geometry) {
+    if (c->has_geometry)
         put_geometry(&w, &c->geometry);
-        put_hybrid(&w, &c->geometry);
-    }
-    if (WIRE_VERSION > 1)
-        put_second(&w, c);
-    put_next(&w, WIRE_VERSION);
+    put_regions(&w, c);
     if (w.bad)
         return BATON_EINVAL;
     uint32_t bytes = (uint32_t)(w.at - out);
@@ -167,51 +129,35 @@ static void get_tensor(struct reader *r, baton_tensor_t *t)
     t->stride.head = (int64_t)get64(r);
     t->stride.token = (int64_t)get64(r);
     t->stride.channel = (int64_t)get64(r);
+    t->group = get8(r);
+    t->split = get8(r);
+    t->planes = get32(r);
+    t->head_size = get32(r);
+    t->elem_bytes = get8(r);
 }
 
-/* The first of either was told by the numbers before: it must be the same here. */
 static void get_groups(struct reader *r, baton_geometry_t *g)
 {
-    const baton_group_t first = g->groups[0];
-    uint32_t num = (uint32_t)get_if_sent(r, 1);
-    r->bad |= num > BATON_GROUPS_MAX;
-    for (uint32_t i = 0; i < num && !r->bad; i++) {
+    g->num_groups = get8(r);
+    r->bad |= g->num_groups == 0 || g->num_groups > BATON_GROUPS_MAX;
+    for (uint32_t i = 0; i < g->num_groups && !r->bad; i++) {
         baton_group_t *x = &g->groups[i];
         x->kind = (baton_kind_t)get8(r);
         x->block_tokens = get32(r);
         x->num_blocks = get32(r);
         x->window_tokens = get32(r);
     }
-    r->bad |= g->groups[0].block_tokens != first.block_tokens || g->groups[0].num_blocks != first.num_blocks;
-    g->num_groups = num > 0 ? num : 1;
 }
 
 static void get_splits(struct reader *r, baton_geometry_t *g)
 {
-    const baton_split_t first = g->splits[0];
-    uint32_t num = (uint32_t)get_if_sent(r, 1);
-    r->bad |= num > BATON_SPLITS_MAX;
-    for (uint32_t i = 0; i < num && !r->bad; i++) {
+    g->num_splits = get8(r);
+    r->bad |= g->num_splits == 0 || g->num_splits > BATON_SPLITS_MAX;
+    for (uint32_t i = 0; i < g->num_splits && !r->bad; i++) {
         baton_split_t *x = &g->splits[i];
         x->heads_total = get32(r);
         x->head_first = get32(r);
         x->head_count = get32(r);
-    }
-    r->bad |= memcmp(&g->splits[0], &first, sizeof first) != 0;
-    g->num_splits = num > 0 ? num : 1;
-}
-
-static void get_hybrid(struct reader *r, baton_geometry_t *g, baton_tensor_t *tensors)
-{
-    get_groups(r, g);
-    get_splits(r, g);
-    bool own = get_if_sent(r, 1) != 0;
-    for (uint32_t i = 0; own && i < g->num_tensors && !r->bad; i++) {
-        tensors[i].group = get8(r);
-        tensors[i].split = get8(r);
-        tensors[i].planes = get32(r);
-        tensors[i].head_size = get32(r);
-        tensors[i].elem_bytes = get8(r);
     }
 }
 
@@ -221,16 +167,13 @@ static int get_geometry(struct reader *r, baton_geometry_t *g)
     get_text(r, g->dtype, BATON_DTYPE_MAX);
     g->elem_bytes = get32(r);
     g->planes = get32(r);
-    g->groups[0].block_tokens = get32(r);
     g->head_size = get32(r);
-    g->groups[0].num_blocks = get32(r);
-    g->splits[0].heads_total = get32(r);
-    g->splits[0].head_first = get32(r);
-    g->splits[0].head_count = get32(r);
     g->layers_total = get32(r);
     g->layer_first = get32(r);
     g->layer_count = get32(r);
     g->bytes = get64(r);
+    get_groups(r, g);
+    get_splits(r, g);
     g->num_tensors = get32(r);
     if (r->bad || g->num_tensors == 0 || g->num_tensors > BATON_TENSORS_MAX)
         return BATON_EMESSAGE;
@@ -239,7 +182,6 @@ static int get_geometry(struct reader *r, baton_geometry_t *g)
         return BATON_ENOMEM;
     for (uint32_t i = 0; i < g->num_tensors && !r->bad; i++)
         get_tensor(r, &tensors[i]);
-    get_hybrid(r, g, tensors);
     if (r->bad) {
         free(tensors);
         return BATON_EMESSAGE;
@@ -274,19 +216,6 @@ static int get_regions(struct reader *r, struct wire_card *c)
     return r->bad ? BATON_EMESSAGE : 0;
 }
 
-static int get_second(struct reader *r, struct wire_card *c)
-{
-    c->features = get32(r);
-    c->index_offset = get64(r);
-    c->index_slots = get32(r);
-    c->words_offset = get64(r);
-    c->words_slots = get32(r);
-    int rc = r->bad ? BATON_EMESSAGE : get_regions(r, c);
-    if (rc != 0)
-        wire_card_free(c);
-    return rc;
-}
-
 int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
 {
     struct reader r = {.at = in, .end = in + bytes};
@@ -301,19 +230,26 @@ int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
         return BATON_EMESSAGE;
     c->incarnation = get64(&r);
     get_text(&r, c->host, sizeof c->host);
-    for (int i = 0; i < 2; i++)
-        get_text(&r, c->unread[i], sizeof c->unread[i]);
     c->board_offset = get64(&r);
     c->board_slots = get32(&r);
     c->arena_offset = get64(&r);
     c->arena_bytes = get64(&r);
     c->pool_offset = get64(&r);
     c->pool_bytes = get64(&r);
+    c->features = get32(&r);
+    c->index_offset = get64(&r);
+    c->index_slots = get32(&r);
+    c->words_offset = get64(&r);
+    c->words_slots = get32(&r);
     c->has_geometry = get32(&r);
     if (r.bad || c->incarnation == 0 || c->has_geometry > 1)
         return BATON_EMESSAGE;
     int rc = c->has_geometry ? get_geometry(&r, &c->geometry) : 0;
-    return rc == 0 && version > 1 ? get_second(&r, c) : rc;
+    if (rc == 0)
+        rc = get_regions(&r, c);
+    if (rc != 0)
+        wire_card_free(c);
+    return rc;
 }
 
 void wire_card_free(struct wire_card *card)

@@ -10,7 +10,7 @@
 
 #include "plan/plan.h"
 
-#define WIRE_CARD_MAX 262144u /* builds before 0.2 take 65,536 */
+#define WIRE_CARD_MAX 262144u
 
 /**
  * A region of a cache whose memory the engine owns, and the file that it is mapped from, if processes of the node can
@@ -29,7 +29,6 @@ struct wire_region {
 struct wire_card {
     uint64_t incarnation;
     char host[64];
-    char unread[2][32]; /* texts of earlier builds that nobody reads: empty in ours */
     uint64_t board_offset;
     uint32_t board_slots;
     uint64_t arena_offset, arena_bytes;
@@ -46,9 +45,6 @@ struct wire_card {
     uint32_t has_geometry;
     baton_geometry_t geometry; /* decoded: its tensors are malloc'ed */
 };
-
-/** Whether cards of this build tell of these features (WIRE_CARD_...). Those of version 1 told of none. */
-bool wire_card_tells(uint32_t features);
 
 /** Writes at most `size` bytes; returns the length, or BATON_EINVAL if it would be more than size or WIRE_CARD_MAX. */
 int wire_card_encode(const struct wire_card *card, uint8_t *out, uint32_t size);

@@ -10,23 +10,22 @@
 #define MAGIC UINT32_C(0x4c544342) /* "BCTL" */
 #define COUNTS_BYTES 12u           /* magic, number, confirmed; the flags follow */
 #define FLAG_ALONE UINT32_C(1)     /* no message follows, and no credit is taken */
-#define FLAG_HASHED UINT32_C(2)    /* the other 30 bits are a hash: version 1 does not look at them */
-#define FLAGS UINT32_C(3)
 
-static uint32_t hash(const uint8_t *packet, uint32_t bytes, uint32_t flags)
+/* The fourth number: whether the envelope stands alone, and 31 bits of a hash of all. */
+static uint32_t flags_of(const uint8_t *packet, uint32_t bytes, bool alone)
 {
-    uint64_t of_envelope = XXH3_64bits_withSeed(packet, COUNTS_BYTES, flags & FLAGS);
-    return (uint32_t)XXH3_64bits_withSeed(packet + ENVELOPE_BYTES, bytes, of_envelope) & ~FLAGS;
+    uint64_t of_envelope = XXH3_64bits_withSeed(packet, COUNTS_BYTES, alone);
+    uint64_t hash = XXH3_64bits_withSeed(packet + ENVELOPE_BYTES, bytes, of_envelope);
+    return ((uint32_t)hash & ~FLAG_ALONE) | (alone ? FLAG_ALONE : 0);
 }
 
 void envelope_seal(const struct envelope_counts *c, uint8_t *packet, uint32_t bytes)
 {
     struct writer w = {packet, packet + ENVELOPE_BYTES, false};
-    uint32_t flags = (bytes == 0 ? FLAG_ALONE : 0) | (c->hashed ? FLAG_HASHED : 0);
     put32(&w, MAGIC);
     put32(&w, c->sent);
     put32(&w, c->consumed);
-    put32(&w, c->hashed ? flags | hash(packet, bytes, flags) : flags);
+    put32(&w, flags_of(packet, bytes, bytes == 0));
 }
 
 void envelope_sent(struct envelope_counts *c, bool alone)
@@ -45,7 +44,7 @@ enum envelope_kind envelope_open(struct envelope_counts *c, const uint8_t *in, u
         *why = "its envelope is malformed";
         return ENVELOPE_REFUSED;
     }
-    if (c->hashed && flags != ((flags & FLAG_ALONE) | FLAG_HASHED | hash(in, bytes - ENVELOPE_BYTES, flags))) {
+    if (flags != flags_of(in, bytes - ENVELOPE_BYTES, alone)) {
         *why = "its hash is not that of its bytes";
         return ENVELOPE_REFUSED;
     }

@@ -3,9 +3,6 @@
  * envelope: the 16 bytes in front of every control message. They tell the message's number, how many of the other
  * side's messages were consumed, and a hash of envelope and message. The counts of a pair of ranks stand here too, so
  * that tests of flow control and of damage need no network.
- *
- * Ranks of wire version 1 neither send nor check hashes (envelope_counts.hashed is false). In their messages damage is
- * found only where a field makes no sense. A damaged number costs a few messages (number.h).
  */
 #ifndef BATON_WIRE_ENVELOPE_H
 #define BATON_WIRE_ENVELOPE_H
@@ -24,7 +21,6 @@ struct envelope_counts {
     uint32_t sent, confirmed;    /* messages to the peer; how many of them it confirmed */
     uint32_t consumed, returned; /* messages from the peer; how many of them were confirmed to it */
     struct number from;          /* numbers of the messages from the peer, from 1; the last is `consumed` */
-    bool hashed;                 /* both sides speak a version with hashes */
 };
 
 static inline bool envelope_has_credit(const struct envelope_counts *c)

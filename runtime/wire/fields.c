@@ -9,7 +9,6 @@
 #define IN(name) WIRE_SENT_IN(WIRE_##name)
 #define PUSH WIRE_SENT_PUSH
 #define SINCE(version) WIRE_SENT_SINCE(version)
-#define LATER WIRE_SENT_LATER
 
 _Static_assert(WIRE_SENT_IN(WIRE_TYPE_LAST) <= WIRE_SENT_TYPES, "each type has a bit");
 
@@ -17,12 +16,10 @@ _Static_assert(WIRE_SENT_IN(WIRE_TYPE_LAST) <= WIRE_SENT_TYPES, "each type has a
 _Static_assert((0 WIRE_TYPES(BIT)) == WIRE_SENT_IN(WIRE_TYPE_LAST + 1) - WIRE_SENT_IN(1), "no number is left out");
 
 /* What this build can send is not of a later version than its own. */
-#define KNOWN_TYPE(number, name, body, version)                                                                        \
-    _Static_assert((version) <= WIRE_VERSION_HERE, #name ": raise WIRE_VERSION_HERE");
+#define KNOWN_TYPE(number, name, body, version) _Static_assert((version) <= WIRE_VERSION, #name ": raise WIRE_VERSION");
 WIRE_TYPES(KNOWN_TYPE)
 #define KNOWN_FIELD(kind, name, sent, least, most)                                                                     \
-    _Static_assert(((sent) & ~WIRE_SENT_LATER & ~WIRE_SENT_PUSH) < WIRE_SENT_SINCE(WIRE_VERSION_HERE + 1),             \
-                   #name ": raise WIRE_VERSION_HERE");
+    _Static_assert(((sent) & ~WIRE_SENT_PUSH) < WIRE_SENT_SINCE(WIRE_VERSION + 1), #name ": raise WIRE_VERSION");
 
 #define ROW(kind_, name_, sent_, least_, most_)                                                                        \
     {.name = #name_,                                                                                                   \

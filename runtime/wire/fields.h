@@ -22,7 +22,6 @@ enum wire_kind {
 
 /* The conditions of the column `sent`. Its other bits are types. */
 #define WIRE_SENT_PUSH (UINT64_C(1) << 63)
-#define WIRE_SENT_LATER (UINT64_C(1) << 62)
 #define WIRE_SENT_SINCE(version) ((uint64_t)(version) << 56)
 #define WIRE_SENT_TYPES (WIRE_SENT_SINCE(1) - 1)
 #define WIRE_SENT_IN(type) (UINT64_C(1) << (type))
@@ -44,15 +43,9 @@ static inline bool wire_field_is_sent(const struct wire_field *f, const struct w
 {
     if ((f->sent & WIRE_SENT_TYPES) != 0 && (f->sent & WIRE_SENT_IN(m->type)) == 0)
         return false;
-    if (version < (f->sent & WIRE_SENT_SINCE(0x3f)) / WIRE_SENT_SINCE(1))
+    if (version < (f->sent & WIRE_SENT_SINCE(0x7f)) / WIRE_SENT_SINCE(1))
         return false;
     return (f->sent & WIRE_SENT_PUSH) == 0 || m->want.mode == BATON_MODE_PUSH;
-}
-
-/** Whether a message of version 1 may end before this field. */
-static inline bool wire_field_is_late(const struct wire_field *f)
-{
-    return (f->sent & WIRE_SENT_LATER) != 0;
 }
 
 #endif

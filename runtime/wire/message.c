@@ -38,12 +38,8 @@ const struct wire_name *wire_name_of(const struct wire_message *m)
 
 /* ---- out --------------------------------------------------------------------------------------------------------- */
 
-static void put_name(struct writer *w, const struct wire_name *name, unsigned version)
+static void put_name(struct writer *w, const struct wire_name *name)
 {
-    if (version == 1) {
-        put_text(w, name->key, WIRE_KEY_1);
-        return;
-    }
     uint8_t length = (uint8_t)strnlen(name->key, BATON_KEY_MAX - 1);
     put8(w, length);
     put_bytes(w, name->key, length);
@@ -69,7 +65,7 @@ static void put_counted(struct writer *w, const struct wire_bytes *bytes)
     put_bytes(w, bytes->data, bytes->num);
 }
 
-static void put_field(struct writer *w, const struct wire_field *f, const struct wire_message *m, unsigned version)
+static void put_field(struct writer *w, const struct wire_field *f, const struct wire_message *m)
 {
     const void *at = (const uint8_t *)m + f->offset;
     switch (f->kind) {
@@ -92,7 +88,7 @@ static void put_field(struct writer *w, const struct wire_field *f, const struct
         put_text(w, at, f->most + 1);
         break;
     case WIRE_KIND_NAME:
-        put_name(w, at, version);
+        put_name(w, at);
         break;
     case WIRE_KIND_BITS:
         put_bits(w, at);
@@ -118,8 +114,7 @@ uint32_t wire_encode(const struct wire_message *m, uint8_t *out)
     put64(&w, m->want_id);
     for (uint32_t num = wire_fields(m->type, &f); num > 0; num--, f++)
         if (wire_field_is_sent(f, m, version))
-            put_field(&w, f, m, version);
-    put_next(&w, version);
+            put_field(&w, f, m);
     uint32_t bytes = (uint32_t)(w.at - out);
     struct writer head = {.at = out, .end = out + 8};
     put16(&head, MESSAGE_MAGIC);
@@ -136,12 +131,8 @@ enum wire_type wire_type_of(const uint8_t *message, uint32_t bytes)
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
 
-static uint64_t get_name(struct reader *r, struct wire_name *name, unsigned version)
+static uint64_t get_name(struct reader *r, struct wire_name *name)
 {
-    if (version == 1) {
-        get_text(r, name->key, WIRE_KEY_1);
-        return strlen(name->key);
-    }
     uint8_t length = get8(r);
     get_bytes(r, name->key, length);
     name->key[length] = '\0';
@@ -203,7 +194,7 @@ static uint64_t get_field(struct reader *r, const struct wire_field *f, struct w
         get_text(r, at, f->most + 1);
         return strlen(at);
     case WIRE_KIND_NAME:
-        return get_name(r, at, m->version);
+        return get_name(r, at);
     case WIRE_KIND_BITS:
         return get_bits(r, at);
     case WIRE_KIND_LIST:
@@ -248,8 +239,6 @@ static bool get_fields(struct reader *r, struct wire_message *m)
     const struct wire_field *f;
     for (uint32_t num = wire_fields(m->type, &f); num > 0; num--, f++) {
         if (!wire_field_is_sent(f, m, m->version))
-            continue;
-        if (wire_field_is_late(f) && m->version == 1 && r->at == r->end)
             continue;
         uint64_t value = get_field(r, f, m);
         if (r->bad || value - f->least > f->most - f->least) /* modulo 2^64: right for signed ones too */

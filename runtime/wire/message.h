@@ -31,7 +31,7 @@ enum wire_type { WIRE_TYPES(WIRE_TYPE) };
 #define WIRE_COUNT(number, name, body, version) +1
 #define WIRE_TYPE_LAST ((enum wire_type)(0 WIRE_TYPES(WIRE_COUNT)))
 
-/** Names a request: its key, and which attempt at it. Version 1 has no attempts, and keys shorter than WIRE_KEY_1. */
+/** Names a request: its key, and which attempt at it. */
 struct wire_name {
     char key[BATON_KEY_MAX];
     uint32_t attempt;

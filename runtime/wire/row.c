@@ -36,7 +36,7 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
     put64(&w, row->card_offset);
     put32(&w, row->card_bytes);
     put8(&w, row->verdicts);
-    put8(&w, row->num_boxes > 1 ? (uint8_t)row->num_boxes : 0); /* else the first says all */
+    put8(&w, (uint8_t)row->num_boxes);
     for (uint32_t i = 1; i < BATON_SPLITS_MAX; i++) {
         put16(&w, i < row->num_boxes ? (uint16_t)row->box[i].head_first : 0);
         put16(&w, i < row->num_boxes ? (uint16_t)row->box[i].head_count : 0);
@@ -45,7 +45,6 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
     put32(&w, row->model);
     put32(&w, row->block_tokens);
     put32(&w, row->features);
-    put_next(&w, WIRE_VERSION);
     struct writer tail = {.at = out + WIRE_ROW_BYTES - 8, .end = out + WIRE_ROW_BYTES};
     put64(&tail, XXH3_64bits(out, WIRE_ROW_BYTES - 8));
 }
@@ -94,15 +93,14 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
         if (i < row->num_boxes)
             row->box[i] =
                 (struct plan_box){row->box[0].layer_first, row->box[0].layer_count, head_first, head_count, .split = i};
-        if (i < row->num_boxes && (head_count == 0 || row->box[0].layer_count == 0 || row->box[0].head_count == 0))
-            return BATON_EMESSAGE;
     }
+    for (uint32_t i = 0; i < row->num_boxes; i++)
+        if (row->box[i].layer_count == 0 || row->box[i].head_count == 0)
+            return BATON_EMESSAGE;
     row->rules = get8(&r);
     row->model = get32(&r);
     row->block_tokens = get32(&r);
-    row->features = row->version > 1 ? get32(&r) : 0;
-    if (row->num_boxes == 0) /* of a build that knows one split only, or of a rank without a cache */
-        row->num_boxes = row->box[0].layer_count > 0 && row->box[0].head_count > 0;
+    row->features = get32(&r);
     if (r.bad || row->version < 1 || !engine_name_is_good(row->engine) || row->role < BATON_ROLE_PREFILL ||
         row->role > BATON_ROLE_BOTH || row->tp == 0 || row->pp == 0 || row->tp_rank >= row->tp ||
         row->pp_rank >= row->pp || row->incarnation == 0 || row->card_bytes > WIRE_CARD_MAX ||

@@ -12,10 +12,8 @@
 #define WIRE_ROW_BYTES 128u
 
 /* Features. */
-#define WIRE_ROW_HOSTS 1u   /* its build exchanges the names of hosts after the rows */
-#define WIRE_ROW_WRAPPED 2u /* its engine owns its cache's memory */
-#define WIRE_ROW_DEVICE 4u  /* which only a driver may touch */
-#define WIRE_ROW_RINGS 8u   /* its build exchanges doorbells where there are several nodes */
+#define WIRE_ROW_WRAPPED 1u /* its engine owns its cache's memory */
+#define WIRE_ROW_DEVICE 2u  /* which only a driver may touch */
 
 struct wire_row {
     uint8_t version; /* of its build; encoding: 0 means WIRE_VERSION */
@@ -28,10 +26,10 @@ struct wire_row {
     uint64_t card_offset;                  /* in its segment */
     uint32_t card_bytes;                   /* <= WIRE_CARD_MAX */
     uint8_t verdicts;                      /* baton_verdicts_t */
-    uint8_t rules;                         /* PLAN_RULES of its build; 0: an old build that does not tell it */
+    uint8_t rules;                         /* PLAN_RULES of its build */
     uint32_t features;                     /* WIRE_ROW_..., or 0 */
     uint32_t num_boxes;                    /* 0: no cache */
-    uint32_t model, block_tokens;          /* geometry_model, and of its first group; 0: no cache, or not told */
+    uint32_t model, block_tokens;          /* geometry_model, and of its first group; 0: no cache */
     struct plan_box box[BATON_SPLITS_MAX]; /* layers and heads held, by split; of one cache the layers are the same */
 };
 

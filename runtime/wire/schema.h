@@ -16,7 +16,7 @@
  *   U8 U32 U64 I32   uint8_t, ...           1, 4 or 8 bytes                                      the value
  *   FLAG             bool                   1 byte; any but 0 is true                            the value
  *   TEXT             char[most + 1]         most + 1 bytes: the text, then zeros                 its length
- *   NAME             struct wire_name       length, key, attempt. Version 1: the key as a text   the key's length
+ *   NAME             struct wire_name       length of the key (1 byte), key, attempt             key's length
  *   BITS             struct wire_bits       4 bytes: how many; then 8 bits in each byte          how many
  *   LIST             struct wire_list       4 bytes: how many; then 8 bytes each                 how many
  *   BYTES            struct wire_bytes      2 bytes: how many; then the bytes                    how many
@@ -26,22 +26,21 @@
  *   IN(NAME)   those of that type; IN(NAME) | IN(OTHER): those of either
  *   PUSH       a WANT whose mode is push
  *   SINCE(n)   those of version n and later
- *   LATER      all, but a message of version 1 may end before the field: builds before 0.2 do so. `least` is 0
  *   A field may have several of these conditions, joined by |. Then all must be met.
  *
  * Rules about two fields stand in `fits` (message.c).
  *
  * An example: a message that says how many tokens an offer will have in the end.
  *
- *   TYPE(21, HINT, hint, 2)                                in WIRE_TYPES
+ *   TYPE(21, HINT, hint, 1)                                in WIRE_TYPES
  *   BODY(hint, WIRE_HINT_FIELDS)                           in WIRE_BODIES
  *
  *   #define WIRE_HINT_FIELDS(FIELD)                        \
  *       FIELD(U64, generation, ALWAYS, 1, UINT64_MAX)      \
  *       FIELD(U32, tokens, ALWAYS, 1, UINT32_MAX)
  *
- * The type is of version 2, which is not released yet. Once it is, the next new type or field is of version 3, and
- * WIRE_VERSION_HERE (wire/version.h) is raised to 3.
+ * The type is of version 2, as are the other types and fields of its release: the first of them raises WIRE_VERSION
+ * (wire/version.h) to 2.
  *
  * Now `struct wire_message m = {.type = WIRE_HINT, .hint = {.generation = 7, .tokens = 100}}` can be sent, and the
  * compiler asks for its case in `dispatch` (core/core.c).
@@ -69,10 +68,10 @@
     TYPE(15, SUMS, sums, 1)         /* the answer, in parts */                                                         \
     TYPE(16, READY, ready, 1)       /* of an offer that is not whole: what of it is in place */                        \
     /* 17 to 19: about a third rank, the subject */                                                                    \
-    TYPE(17, INQUIRY, subject, 2)   /* to a rank of the subject's node: is it dead? */                                 \
-    TYPE(18, WITNESS, subject, 2)   /* the answer */                                                                   \
-    TYPE(19, LEAVE, subject, 2)     /* I close; with a subject: without the others, since that rank is lost */         \
-    TYPE(20, ENDED, ended, 2)       /* the answer to DONE, CANCEL and RELEASE: these wants' ends are known */
+    TYPE(17, INQUIRY, subject, 1)   /* to a rank of the subject's node: is it dead? */                                 \
+    TYPE(18, WITNESS, subject, 1)   /* the answer */                                                                   \
+    TYPE(19, LEAVE, subject, 1)     /* I close; with a subject: without the others, since that rank is lost */         \
+    TYPE(20, ENDED, ended, 1)       /* the answer to DONE, CANCEL and RELEASE: these wants' ends are known */
 
 #define WIRE_BODIES(BODY)                                                                                              \
     BODY(want, WIRE_WANT_FIELDS)                                                                                       \
@@ -103,8 +102,7 @@
     FIELD(U32, table_entries, PUSH, 1, UINT32_MAX)      /* and of its tables */                                        \
     FIELD(U64, generation, PUSH, 1, UINT64_MAX)                                                                        \
     FIELD(U64, table_offset, PUSH, 0, UINT64_MAX)       /* in the arena */                                             \
-    FIELD(U32, held, PUSH | LATER, 0, UINT32_MAX)       /* tokens that the consumer has already */                     \
-    FIELD(FLAG, partial, LATER, 0, 1)                   /* its sender understands READY */
+    FIELD(U32, held, PUSH, 0, UINT32_MAX)               /* tokens that the consumer has already */
 
 #define WIRE_GRANT_FIELDS(FIELD)                                                                                       \
     FIELD(U32, asks, ALWAYS, 0, UINT32_MAX)             /* the asking that was seen last */                            \
@@ -113,9 +111,9 @@
     FIELD(U32, offered_tokens, ALWAYS, 1, UINT32_MAX)                                                                  \
     FIELD(U64, generation, ALWAYS, 1, UINT64_MAX)                                                                      \
     FIELD(U64, table_offset, ALWAYS, 0, UINT64_MAX)     /* in the arena */                                             \
-    FIELD(FLAG, partial, LATER, 0, 1)                   /* not all is in place, READY says what is */                  \
-    FIELD(BYTES, attach, SINCE(2), 0, BATON_ATTACH_MAX) /* the engine's own, of the offer */                           \
-    FIELD(BYTES, table, SINCE(2), 0, WIRE_TABLE_SENT_MAX) /* the tables, as in the arena; none: they are read there */
+    FIELD(FLAG, partial, ALWAYS, 0, 1)                  /* not all is in place, READY says what is */                  \
+    FIELD(BYTES, attach, ALWAYS, 0, BATON_ATTACH_MAX)   /* the engine's own, of the offer */                           \
+    FIELD(BYTES, table, ALWAYS, 0, WIRE_TABLE_SENT_MAX) /* the tables, as in the arena; none: they are read there */
 
 /* In place: all of tokens [0, done), and of tokens [done, next) the layers below layer_end. UINT32_MAX: to the end. */
 #define WIRE_READY_FIELDS(FIELD)                                                                                       \
@@ -130,12 +128,12 @@
     FIELD(U32, asks, ALWAYS, 0, UINT32_MAX)             /* the asking that was seen last */                            \
     FIELD(I32, error, ALWAYS, INT32_MIN, -1)                                                                           \
     FIELD(TEXT, detail, ALWAYS, 0, WIRE_DETAIL_MAX - 1)                                                                \
-    FIELD(U64, generation, SINCE(2), 0, UINT64_MAX)     /* of the offer that refused; 0: none did */
+    FIELD(U64, generation, ALWAYS, 0, UINT64_MAX)       /* of the offer that refused; 0: none did */
 
 #define WIRE_END_FIELDS(FIELD)                                                                                         \
     FIELD(NAME, name, ALWAYS, 1, BATON_KEY_MAX - 1)                                                                    \
     FIELD(I32, error, ALWAYS, INT32_MIN, 0)             /* CANCEL: not 0 */                                            \
-    FIELD(U64, generation, IN(DONE) | IN(CANCEL) | LATER, 0, UINT64_MAX) /* of the lease; 0: it names no offer */      \
+    FIELD(U64, generation, IN(DONE) | IN(CANCEL), 0, UINT64_MAX) /* of the lease; 0: it names no offer */      \
     FIELD(U32, time_left_ms, IN(RELEASE), 0, UINT32_MAX)                                                               \
     FIELD(U64, ticket_incarnation, IN(RELEASE), 0, UINT64_MAX)                                                         \
     FIELD(U64, ticket_serial, IN(RELEASE), 0, UINT64_MAX) /* 0: no ticket */
@@ -148,20 +146,19 @@
     FIELD(I32, error, ALWAYS, INT32_MIN, 0)                                                                            \
     FIELD(U64, bytes, ALWAYS, 0, UINT64_MAX)                                                                           \
     FIELD(TEXT, detail, ALWAYS, 0, WIRE_DETAIL_MAX - 1)                                                                \
-    FIELD(U64, generation, LATER, 0, UINT64_MAX)        /* of the producer's lease; 0: not sent */                     \
-    FIELD(U8, path, SINCE(2), 0, BATON_PATHS - 1)       /* baton_path_t: by which they were written; 0: not sent */    \
-    FIELD(BYTES, attach, SINCE(2), 0, BATON_ATTACH_MAX) /* as in a GRANT, which may have been lost */
+    FIELD(U64, generation, ALWAYS, 1, UINT64_MAX)       /* of the producer's lease */                                  \
+    FIELD(U8, path, ALWAYS, 1, BATON_PATHS - 1)         /* baton_path_t: by which they were written */                 \
+    FIELD(BYTES, attach, ALWAYS, 0, BATON_ATTACH_MAX)   /* as in a GRANT, which may have been lost */
 
 #define WIRE_BEAT_FIELDS(FIELD)                                                                                        \
     FIELD(U8, ask, ALWAYS, 0, 1)                        /* 1: to be answered; 0: the answer */                         \
-    FIELD(TEXT, host, LATER, 0, WIRE_HOST_MAX - 1)      /* the sender's; empty: not known */
+    FIELD(TEXT, host, ALWAYS, 0, WIRE_HOST_MAX - 1)     /* the sender's; empty: not known */
 
 #define WIRE_VERDICT_FIELDS(FIELD)                                                                                     \
     FIELD(NAME, name, ALWAYS, 1, BATON_KEY_MAX - 1)                                                                    \
     FIELD(U8, verb, ALWAYS, 1, 2)                       /* enum call_kind: an offer's or a want's */                   \
     FIELD(U32, engine, ALWAYS, 0, UINT32_MAX)           /* the producer's, by its place in the directory */            \
     FIELD(U8, status, IN(REPORT) | IN(VERDICT), BATON_STATUS_DONE, BATON_STATUS_CANCELLED)                             \
-    FIELD(U8, quarantined, IN(REPORT) | IN(VERDICT), 0, 1) /* told by builds before 0.2; not used */                   \
     FIELD(I32, error, IN(REPORT) | IN(VERDICT), INT32_MIN, 0)                                                          \
     FIELD(I32, peer, IN(REPORT) | IN(VERDICT), -1, INT32_MAX) /* VERDICT: the rank to name; -1: none */                \
     FIELD(TEXT, detail, IN(REPORT) | IN(VERDICT) | IN(STANDING), 0, WIRE_DETAIL_MAX - 1)                               \
@@ -170,7 +167,7 @@
 #define WIRE_CHECK_FIELDS(FIELD)                                                                                       \
     FIELD(NAME, name, ALWAYS, 1, BATON_KEY_MAX - 1)                                                                    \
     FIELD(U32, tokens, ALWAYS, 1, UINT32_MAX)                                                                          \
-    FIELD(U32, held, LATER, 0, UINT32_MAX)
+    FIELD(U32, held, ALWAYS, 0, UINT32_MAX)
 
 #define WIRE_SUMS_FIELDS(FIELD)                                                                                        \
     FIELD(I32, error, ALWAYS, INT32_MIN, 0)             /* or the hashes */                                            \
@@ -185,6 +182,7 @@
     FIELD(U64, incarnation, ALWAYS, 0, UINT64_MAX)      /* 0 with WIRE_NOBODY alone */                                 \
     FIELD(U8, life, IN(WITNESS), WIRE_ALIVE, WIRE_UNKNOWN) /* enum wire_life */                                        \
     FIELD(TEXT, host, IN(WITNESS) | IN(LEAVE), 0, WIRE_HOST_MAX - 1) /* the subject's; empty: not known */
+
 /* clang-format on */
 
 #endif

@@ -59,7 +59,7 @@ void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tab
     put32(&w, slot);
     put64(&w, generation);
     put32(&w, count);
-    put32(&w, WIRE_IS_NEXT); /* spare */
+    put32(&w, 0); /* spare */
     put64(&w, table_checksum(magic, slot, generation, count, out + WIRE_TABLE_HEADER));
 }
 

@@ -8,29 +8,12 @@
  * Cards, rows and tables are for every reader: they are written in the version of their build. A message is written in
  * the older version of its two sides; the directory rows say which versions they speak.
  *
- * For tests, a build with BATON_WIRE_FIRST plays version 1, and one with BATON_WIRE_NEXT the version that comes after:
- * it says so, and adds to all that it writes.
+ * No build speaks a later version yet. tests/version/next makes one of these sources: it raises the version, and adds
+ * to all that is written.
  */
 #ifndef BATON_WIRE_VERSION_H
 #define BATON_WIRE_VERSION_H
 
-#define WIRE_VERSION_HERE 2 /* of this code */
-
-#if defined BATON_WIRE_NEXT
-#define WIRE_VERSION (WIRE_VERSION_HERE + 1)
-#elif defined BATON_WIRE_FIRST
-#define WIRE_VERSION 1
-#else
-#define WIRE_VERSION WIRE_VERSION_HERE
-#endif
-#define WIRE_IS_NEXT (WIRE_VERSION > WIRE_VERSION_HERE)
-
-/* The first version in which */
-#define WIRE_HASHES 2 /* envelopes have hashes */
-#define WIRE_NAMES 2  /* requests have attempts, and keys of WIRE_KEY_1 bytes and more */
-#define WIRE_STAGES 2 /* ranks stage bytes for each other (staged/note.h) */
-#define WIRE_ENDS 2   /* DONE, CANCEL and RELEASE are answered */
-
-#define WIRE_KEY_1 64u /* bytes of the field of a key in version 1, NUL included */
+#define WIRE_VERSION 1 /* of this code */
 
 #endif

@@ -166,7 +166,7 @@ static void move(struct world *w, const struct engine *from, const struct engine
     memcpy(in->attach, m->giver->out.attach, m->giver->out.num_attach);
     in->num_attach = m->giver->out.num_attach;
     if (w->failures > 0 && in->num_attach > 0 && random_below(&w->random, 20) == 0) {
-        in->num_attach = 0; /* as where the other engine runs an older build */
+        in->num_attach = 0; /* as where the other engine attaches none */
         w->without_attached++;
     }
     end(m->taker, true, OUTCOME_DONE);

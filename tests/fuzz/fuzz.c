@@ -5,6 +5,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "wire/envelope.h"
 #include "wire/row.h"
 #include "wire/table.h"
 
@@ -20,6 +21,17 @@ static void put64(uint8_t *at, uint64_t value)
 {
     for (int i = 0; i < 8; i++)
         at[i] = (uint8_t)(value >> (8 * i));
+}
+
+void fuzz_seal_envelope(uint8_t *packet, size_t size)
+{
+    if (size < ENVELOPE_BYTES)
+        return;
+    bool alone = packet[12] & 1;
+    uint64_t seed = XXH3_64bits_withSeed(packet, 12, alone);
+    uint32_t hash = (uint32_t)XXH3_64bits_withSeed(packet + ENVELOPE_BYTES, size - ENVELOPE_BYTES, seed);
+    for (int i = 0; i < 4; i++)
+        packet[12 + i] = (uint8_t)(((hash & ~UINT32_C(1)) | alone) >> (8 * i));
 }
 
 void fuzz_seal_row(uint8_t *row)

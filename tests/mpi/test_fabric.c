@@ -529,41 +529,6 @@ static void rings_the_bell_of_the_node(void)
     closed(f);
 }
 
-/* Rank 0 wants hashes from the last rank, which sends none at first. What came without one is no message. */
-static void refuses_messages_without_hashes(void)
-{
-    struct fabric *f = started();
-    const uint32_t last = fabric_size(f) - 1;
-    uint64_t deadline = clock_now_ns() + PATIENCE_NS;
-    struct port_event e = {0};
-    uint32_t word = 77;
-    if (harness.size == 1) {
-        closed(f);
-        SKIP("a rank agrees with itself");
-        return;
-    }
-    logger.level = LOG_NONE; /* a bad message is logged */
-    if (me() == 0)
-        fabric_hash(f, last);
-    if (me() == last)
-        CHECK_EQ(fabric_send(f, 0, &word, sizeof word), 0);
-    while (me() == 0 && fabric_counts(f).messages_bad == 0 && clock_now_ns() < deadline)
-        CHECK_EQ(fabric_progress(f, &e, 1), 0);
-    CHECK_EQ(fabric_counts(f).messages_bad, me() == 0);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (me() == last) {
-        fabric_hash(f, 0);
-        CHECK_EQ(fabric_send(f, 0, &word, sizeof word), 0);
-    }
-    if (me() == 0) {
-        e = next_event(f);
-        CHECK_EQ(e.kind, PORT_MESSAGE);
-        CHECK_EQ(e.peer, last);
-    }
-    closed(f);
-    logger.level = (enum log_level)settings.log;
-}
-
 int main(int argc, char **argv)
 {
     fabric_tests_begin(&argc, &argv);
@@ -589,6 +554,5 @@ int main(int argc, char **argv)
     RUN(refuses_bad_messages);
     RUN(leaves_nothing_behind);
     RUN(rings_the_bell_of_the_node);
-    RUN(refuses_messages_without_hashes);
     return harness_end();
 }

@@ -218,12 +218,13 @@ static void test_fewer_bytes_than_wanted(void **state)
     baton_id_t d = world_want(&w, 1, "P", "key", 8, 1, TOKENS, 20000);
     while (lost != 0)
         world_run(&w, w.now + MS);
-    struct wire_message m = {.type = WIRE_WRITTEN,
-                             .from = w.directory->rows[0].incarnation,
-                             .to = w.directory->rows[1].incarnation,
-                             .number = post_number(w.ranks[0].core->post, 1),
-                             .want_id = d,
-                             .written = {.asks = 1, .bytes = TOKENS * 4 * 8 * 2 * 2 - 1}};
+    struct wire_message m = {
+        .type = WIRE_WRITTEN,
+        .from = w.directory->rows[0].incarnation,
+        .to = w.directory->rows[1].incarnation,
+        .number = post_number(w.ranks[0].core->post, 1),
+        .want_id = d,
+        .written = {.asks = 1, .bytes = TOKENS * 4 * 8 * 2 * 2 - 1, .generation = 1, .path = BATON_PATH_RMA}};
     uint8_t bytes[WIRE_MESSAGE_MAX];
     struct port *port = &w.ranks[0].port;
     assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);

@@ -122,22 +122,6 @@ static void an_event_of_a_want_that_is_given_up_has_none(void **state)
     world_fini(&w);
 }
 
-static void older_builds_get_none(void **state)
-{
-    (void)state;
-    for (unsigned old = 0; old < 2; old++) {
-        struct world_engine engines[2];
-        memcpy(engines, one_to_one, sizeof engines);
-        engines[old].version = 1;
-        WORLD(w, engines);
-        offer(&w, 0, "token", 5);
-        baton_id_t d = want(&w, 1, 5000);
-        DONE_AFTER(&w, 1, d, 2000 * MS);
-        assert_attached(&w, 1, d, NULL, 0);
-        world_fini(&w);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,7 +130,6 @@ int main(void)
         cmocka_unit_test(a_lost_grant_loses_no_bytes),
         cmocka_unit_test(a_want_that_fails_has_none),
         cmocka_unit_test(an_event_of_a_want_that_is_given_up_has_none),
-        cmocka_unit_test(older_builds_get_none),
     };
     return WORLD_ALL_WAYS(tests);
 }

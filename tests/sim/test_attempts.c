@@ -287,24 +287,6 @@ static void test_one_tombstone_a_key(void **state)
     world_fini(&w);
 }
 
-/* An engine of version 1 knows only keys of 63 bytes and no attempts: what it cannot understand is not sent to it. */
-static void test_versions_beside_each_other(void **state)
-{
-    (void)state;
-    for (unsigned old = 0; old < 2; old++) {
-        struct world_engine engines[] = {two_engines[0], two_engines[1]};
-        engines[old].version = 1;
-        WORLD(w, engines);
-        world_poison(&w, 1);
-        for (uint32_t i = 0; i < 3; i++)
-            serve(&w, 0, i % 2 == 1);
-        baton_id_t d = want(&w, 1, 1, 0, 500);
-        world_run(&w, w.now + 10000 * MS);
-        ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EKEY);
-        world_fini(&w);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,7 +300,6 @@ int main(void)
         cmocka_unit_test(test_tickets),
         cmocka_unit_test(test_what_is_remembered_is_bounded),
         cmocka_unit_test(test_one_tombstone_a_key),
-        cmocka_unit_test(test_versions_beside_each_other),
     };
     return WORLD_ALL_WAYS(tests);
 }

@@ -165,8 +165,13 @@ static double word_ns(struct lone *l, uint32_t have)
 static void words_find_their_offer_among_many(void **state)
 {
     (void)state;
-    struct wire_row row = {
-        .engine = "P", .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1, .incarnation = 1, .box = {{0, 1, 0, 1, 0}}};
+    struct wire_row row = {.engine = "P",
+                           .role = BATON_ROLE_BOTH,
+                           .tp = 1,
+                           .pp = 1,
+                           .incarnation = 1,
+                           .num_boxes = 1,
+                           .box = {{0, 1, 0, 1, 0}}};
     struct lone l;
     uint32_t have = 0;
     double few = 0, many = 0;
@@ -209,7 +214,8 @@ static void large_init(struct lone *l, enum shape shape)
                                .pp_rank = (uint16_t)(k / tp),
                                .node = i / 8,
                                .incarnation = i + 1,
-                               .rules = PLAN_RULES};
+                               .rules = PLAN_RULES,
+                               .num_boxes = 1};
         snprintf(r->engine, sizeof r->engine, "%s", p ? "P" : "C");
         if (shape == HEADS) /* each held by 8 ranks */
             r->box[0] = (struct plan_box){0, 64, k / 8, 1, 0};
@@ -336,14 +342,10 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
         struct core_turns t = {0};
         large_init(&l, shape);
         core_submit(l.core, l.now, offer(&l, 1, "k"));
-        struct wire_message asks = {.type = WIRE_WANT,
-                                    .want_id = 7,
-                                    .want = {.mode = BATON_MODE_PULL,
-                                             .asks = 1,
-                                             .time_left_ms = 60000,
-                                             .tokens = 4,
-                                             .partial = true,
-                                             .readers.num = LARGE}};
+        struct wire_message asks = {
+            .type = WIRE_WANT,
+            .want_id = 7,
+            .want = {.mode = BATON_MODE_PULL, .asks = 1, .time_left_ms = 60000, .tokens = 4, .readers.num = LARGE}};
         for (uint32_t i = 0; i < LARGE; i++) { /* of my heads, 8; of my latent, all; of my layers, all that hold one */
             bool reads = shape != HEADS || i < 8;
             asks.want.readers.bit[i / 8] |= (uint8_t)(reads << (i % 8));

@@ -258,25 +258,6 @@ static void test_answers_are_gathered(void **state)
     world_fini(&w);
 }
 
-/* A rank of version 1 is told each end once, and nothing is owed to it. */
-static void test_version_1_is_told_once(void **state)
-{
-    (void)state;
-    NOT_BY_WORDS();
-    for (unsigned old = 0; old < 2; old++) {
-        struct world_engine engines[] = {one_to_one[0], one_to_one[1]};
-        engines[old].version = 1;
-        WORLD(w, engines);
-        baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
-        DONE_AFTER(&w, 1, world_want(&w, 1, "P", "key", 8, 1, TOKENS, 5000), 3000 * MS);
-        DONE(&w, 0, o);
-        assert_int_equal(w.sent[WIRE_DONE], 1);
-        assert_int_equal(w.sent[WIRE_ENDED], 0);
-        nothing_is_owed(&w);
-        world_fini(&w);
-    }
-}
-
 /* An end that finds no room to wait for its offer is not answered: it is sent again until there is room. */
 static void test_an_end_without_room_is_not_answered(void **state)
 {
@@ -368,7 +349,6 @@ int main(void)
         cmocka_unit_test(test_a_stopped_producer),
         cmocka_unit_test(test_what_is_owed_is_bounded),
         cmocka_unit_test(test_answers_are_gathered),
-        cmocka_unit_test(test_version_1_is_told_once),
         cmocka_unit_test(test_an_end_without_room_is_not_answered),
         cmocka_unit_test(test_a_late_want_spares_the_next_offer),
     };

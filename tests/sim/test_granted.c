@@ -39,19 +39,6 @@ static void short_tables_are_not_read(void **state)
     world_fini(&w);
 }
 
-static void an_older_build_reads_them(void **state)
-{
-    (void)state;
-    for (int older = 0; older < 2; older++) {
-        struct world_engine engines[2] = {one_to_one[0], one_to_one[1]};
-        struct world w;
-        engines[older].version = 1;
-        world_init(&w, engines, 2);
-        assert_int_equal(reads_of(&w, "key"), 1);
-        world_fini(&w);
-    }
-}
-
 static void layers_wait_for_no_table(void **state)
 {
     (void)state;
@@ -144,8 +131,9 @@ static void others_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_tables_are_not_read), cmocka_unit_test(an_older_build_reads_them),
-        cmocka_unit_test(layers_wait_for_no_table),  cmocka_unit_test(chunks_are_read),
+        cmocka_unit_test(short_tables_are_not_read),
+        cmocka_unit_test(layers_wait_for_no_table),
+        cmocka_unit_test(chunks_are_read),
         cmocka_unit_test(others_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,43 +185,6 @@ static void test_layers_that_never_come(void **state)
     world_fini(&w);
 }
 
-/* Sends a WANT like a rank whose build knows nothing of layers. */
-static void ask_as_before(struct world *w, uint32_t number)
-{
-    struct wire_message m = {.type = WIRE_WANT,
-                             .from = w->directory->rows[1].incarnation,
-                             .to = w->directory->rows[0].incarnation,
-                             .number = number,
-                             .want_id = 77,
-                             .want = {.name.key = "key",
-                                      .mode = BATON_MODE_PULL,
-                                      .asks = number,
-                                      .time_left_ms = 60000,
-                                      .tokens = TOKENS,
-                                      .readers = {.num = 1, .bit = {1}}}};
-    uint8_t bytes[WIRE_MESSAGE_MAX];
-    struct port *port = &w->ranks[1].port;
-    assert_int_equal(port->send(port->self, 0, bytes, wire_encode(&m, bytes)), 0);
-    world_run(w, w->now + 50 * MS);
-}
-
-/* An older build would read layers that are not there yet: it has to wait until the offer is whole. */
-static void test_an_older_build_waits(void **state)
-{
-    (void)state;
-    WORLD(w, one_to_one);
-    baton_id_t o = world_offer_layers(&w, 0, "key", 0, 1, TOKENS, 60000);
-    compute(&w, 0, o, 0, 7);
-    ask_as_before(&w, 1);
-    assert_int_equal(w.sent[WIRE_GRANT], 0);
-    assert_int_equal(w.sent[WIRE_NACK], 1);
-    compute(&w, 0, o, 1, 7);
-    ask_as_before(&w, 2);
-    assert_int_equal(w.sent[WIRE_GRANT], 1);
-    assert_int_equal(w.sent[WIRE_READY], 0);
-    world_fini(&w);
-}
-
 /*
  * baton_ready for an offer that was made whole is refused: nobody else would find the mistake, as the blocks may
  * be read.
@@ -289,7 +252,6 @@ int main(void)
         cmocka_unit_test(test_words_of_layers_are_lost),
         cmocka_unit_test(test_cancelled_between_layers),
         cmocka_unit_test(test_layers_that_never_come),
-        cmocka_unit_test(test_an_older_build_waits),
     };
     return WORLD_ALL_WAYS(tests);
 }

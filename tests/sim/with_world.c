@@ -526,13 +526,13 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                              .geometry = r->geometry};
     r->card_bytes = wire_card_encode(&card, r->card, sizeof r->card);
     assert_true(r->card_bytes > 0);
-    struct wire_row row = {.version = e->version,
-                           .role = BATON_ROLE_BOTH,
+    struct wire_row row = {.role = BATON_ROLE_BOTH,
                            .tp = (uint16_t)e->tp,
                            .pp = (uint16_t)(size_of(e) / e->tp),
                            .tp_rank = (uint16_t)tp_rank,
                            .pp_rank = (uint16_t)(index / e->tp),
                            .node = e->node > 0 ? WORLD_NODES + e->node : rank,
+                           .num_boxes = !bare,
                            .box = {{layer_first, bare ? 0 : layers, head_first, bare ? 0 : heads, 0}},
                            .incarnation = 1000 + rank,
                            .card_offset = SEGMENT_CARD,
@@ -549,7 +549,7 @@ baton_mode_t world_mode = BATON_MODE_PULL;
 bool world_words;
 uint32_t world_leases;
 
-/* Every rank whose build knows how has words, which every such rank maps. */
+/* Every rank has words, which every rank maps. */
 static void words_init(struct world *w)
 {
     struct handoffs_rank all[64];
@@ -559,8 +559,7 @@ static void words_init(struct world *w)
         struct world_rank *r = &w->ranks[i];
         r->words = calloc(1, handoff_bytes((uint32_t)w->settings.leases, w->num_ranks));
         bell_init(&r->bell);
-        const bool knows = w->directory->rows[i].version == WIRE_VERSION;
-        all[i] = (struct handoffs_rank){.at = {.area = knows ? r->words : NULL,
+        all[i] = (struct handoffs_rank){.at = {.area = r->words,
                                                .board = (const _Atomic uint64_t *)r->board,
                                                .slots = (uint32_t)w->settings.leases,
                                                .ranks = w->num_ranks},
@@ -626,8 +625,6 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
     free(rows);
     if (world_words)
         words_init(w);
-    for (uint32_t i = 0; i < w->num_ranks * w->num_ranks; i++)
-        w->counts[i].hashed = directory_version(w->directory, i / w->num_ranks, i % w->num_ranks) >= WIRE_HASHES;
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         struct world_rank *r = &w->ranks[i];
         struct core_config config = {.settings = &w->settings,

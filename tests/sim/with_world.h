@@ -105,7 +105,6 @@ struct world_engine {
     bool one_layer_each; /* two stages, of one layer each */
     bool one_tensor;     /* its second layer has no tensor */
     bool other_rules;    /* its planner version differs */
-    uint8_t version;     /* wire version of its build; 0: this build's */
     uint32_t node;       /* the node of all its ranks; 0: each is on a node of its own */
     uint32_t
         window_block; /* not 0: a hybrid: layer 0 has full attention, layer 1 a window, in blocks of so many tokens,

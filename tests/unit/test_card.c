@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_card: cards and block tables as bytes: round trips, refusals, hostile input, and the frozen version 1. */
+/* test_card: cards and block tables as bytes: round trips, refusals, hostile input. Their bytes: test_frozen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,14 +20,15 @@
 #define SPARE_AT 3
 #define LENGTH_AT 4
 #define SUM_AT 8
-#define RESERVED_BYTES 41 /* at the end, in version 2, without regions */
 #define REGION_BYTES 44
 #define BODY_AT 16
 #define HOST_AT (BODY_AT + 8)
-#define FLAG_AT (BODY_AT + 8 + 128 + 8 + 4 + 32) /* has_geometry */
+#define FLAG_AT (HOST_AT + 64 + 12 + 32 + 28) /* has_geometry */
 #define MODEL_AT (FLAG_AT + 4)
-#define COUNT_AT (MODEL_AT + 64 + 16 + 44 + 8) /* num_tensors */
-#define NAME_AT (COUNT_AT + 4)                 /* the first tensor's name, its length in front */
+#define GROUPS_AT (MODEL_AT + 64 + 16 + 24 + 8) /* num_groups */
+#define SPLITS_AT (GROUPS_AT + 1 + 13)          /* num_splits, behind one group */
+#define COUNT_AT (SPLITS_AT + 1 + 12)           /* num_tensors, behind one split */
+#define NAME_AT (COUNT_AT + 4)                  /* the first tensor's name, its length in front */
 
 /* ---- specimens --------------------------------------------------------------------------------------------------- */
 
@@ -37,7 +38,6 @@ static struct wire_card bare_card(void)
     memset(&card, 0, sizeof card);
     card.incarnation = UINT64_C(0x0102030405060708);
     strcpy(card.host, "node-17");
-    strcpy(card.unread[0], "mlx5_0");
     card.board_offset = UINT64_C(0x1112131415161718);
     card.board_slots = 0x21222324;
     card.arena_offset = UINT64_C(0x3132333435363738);
@@ -106,8 +106,6 @@ static void assert_same_card(const struct wire_card *a, const struct wire_card *
 {
     assert_true(a->incarnation == b->incarnation);
     assert_string_equal(a->host, b->host);
-    assert_string_equal(a->unread[0], b->unread[0]);
-    assert_string_equal(a->unread[1], b->unread[1]);
     assert_true(a->board_offset == b->board_offset && a->board_slots == b->board_slots);
     assert_true(a->arena_offset == b->arena_offset && a->arena_bytes == b->arena_bytes);
     assert_true(a->pool_offset == b->pool_offset && a->pool_bytes == b->pool_bytes);
@@ -164,8 +162,6 @@ static void every_card_comes_back(void **state)
     struct wire_card card = bare_card();
     assert_comes_back(&card);
     memset(card.host, 'h', sizeof card.host - 1);
-    memset(card.unread[0], 'n', sizeof card.unread[0] - 1);
-    memset(card.unread[1], 'g', sizeof card.unread[1] - 1);
     card.board_slots = UINT32_MAX;
     assert_comes_back(&card);
     card = card_of(1, tensors, 0);
@@ -248,17 +244,10 @@ static void a_truncated_card_is_refused(void **state)
     for (uint32_t cut = 0; cut < n; cut++) {
         assert_int_equal(decode_exact(bytes, cut, &got), BATON_EMESSAGE);
         if (cut >= BODY_AT) { /* and a card whose own length says how short it is */
-            for (uint8_t version = 1; version <= 2; version++) {
-                uint8_t *short_one = bytes_copy(bytes, n);
-                short_one[VERSION_AT] = version;
-                seal_card(short_one, cut);
-                /* groups, splits and tensors' own sizes came later, and then the reserved bytes */
-                bool is_older = version == 1 && cut + 3 + RESERVED_BYTES >= n;
-                assert_int_equal(decode_exact(short_one, cut, &got), is_older ? 0 : BATON_EMESSAGE);
-                if (is_older)
-                    wire_card_free(&got);
-                free(short_one);
-            }
+            uint8_t *short_one = bytes_copy(bytes, n);
+            seal_card(short_one, cut);
+            assert_int_equal(decode_exact(short_one, cut, &got), BATON_EMESSAGE);
+            free(short_one);
         }
     }
 }
@@ -281,10 +270,7 @@ static void a_card_with_a_wrong_byte_is_refused(void **state)
             int rc = wire_card_decode(copy, n, &got);
             if (rc == 0) {
                 assert_true(i == VERSION_AT || i == SPARE_AT);
-                if (i == VERSION_AT && copy[i] == 1) /* the reserved bytes came later */
-                    assert_true(got.features == 0 && got.index_slots == 0 && got.words_slots == 0);
-                else
-                    assert_same_card(&card, &got);
+                assert_same_card(&card, &got);
                 wire_card_free(&got);
             } else {
                 assert_int_equal(rc, BATON_EMESSAGE);
@@ -303,7 +289,7 @@ static void a_longer_card_of_a_newer_version_is_understood(void **state)
     static uint8_t bytes[WIRE_CARD_MAX + 1];
     uint32_t n = (uint32_t)wire_card_encode(&card, bytes, WIRE_CARD_MAX);
     memset(bytes + n, 0xee, sizeof bytes - n);
-    bytes[VERSION_AT] = 2;
+    bytes[VERSION_AT] = WIRE_VERSION + 1;
     const uint32_t longer[] = {n + 1, n + 100, WIRE_CARD_MAX};
     for (size_t i = 0; i < sizeof longer / sizeof longer[0]; i++) {
         seal_card(bytes, longer[i]);
@@ -342,14 +328,16 @@ static void each_rule_of_a_card_is_enforced(void **state)
     } bad[] = {
         {0, 0, 2},
         {VERSION_AT, 0, 1},
-        {BODY_AT, 0, 8}, /* magic, version, incarnation */
-        {HOST_AT + 63, 'x', 1},
-        {HOST_AT + 95, 'x', 1},
-        {HOST_AT + 127, 'x', 1}, /* the host, and a text that is not read, do not end */
+        {BODY_AT, 0, 8},        /* magic, version, incarnation */
+        {HOST_AT + 63, 'x', 1}, /* the host does not end */
         {FLAG_AT, 2, 4},
         {FLAG_AT, UINT32_MAX, 4},
         {MODEL_AT + 63, 'x', 1},
         {MODEL_AT + 79, 'x', 1}, /* model, dtype */
+        {GROUPS_AT, 0, 1},
+        {GROUPS_AT, BATON_GROUPS_MAX + 1, 1},
+        {SPLITS_AT, 0, 1},
+        {SPLITS_AT, BATON_SPLITS_MAX + 1, 1},
         {COUNT_AT, 3, 4},
         {COUNT_AT, BATON_TENSORS_MAX, 4},
         {COUNT_AT, BATON_TENSORS_MAX + 1, 4},
@@ -400,33 +388,6 @@ static void random_cards_never_crash_the_decoder(void **state)
     }
     free(bytes);
     assert_in_range(accepted, 1000, RANDOM_BUFFERS - 1000);
-}
-
-static void the_version_1_card_stays_as_it_is(void **state)
-{
-    (void)state;
-    baton_tensor_t tensors[2];
-    struct wire_card card = card_of(2, tensors, 0);
-    static uint8_t bytes[WIRE_CARD_MAX];
-    int n = wire_card_encode(&card, bytes, sizeof bytes);
-    assert_true(n > 0);
-    assert_int_equal(n, 467 + RESERVED_BYTES); /* version 2 adds bytes at the end */
-    bytes_assert_hex(bytes + BODY_AT, 467 - BODY_AT,
-                     "08070605 04030201 6e6f6465 2d313700 "
-                     "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
-                     "00000000 00000000 00000000 00000000 00000000 00000000 6d6c7835 5f300000 "
-                     "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
-                     "00000000 00000000 00000000 00000000 00000000 00000000 18171615 14131211 "
-                     "24232221 38373635 34333231 48474645 44434241 58575655 54535251 68676665 "
-                     "64636261 01000000 6c6c616d 612d3300 00000000 00000000 00000000 00000000 "
-                     "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 "
-                     "00000000 00000000 62663136 00000000 00000000 00000000 02000000 03000000 "
-                     "04000000 05000000 06000000 07000000 08000000 09000000 0a000000 0b000000 "
-                     "0c000000 78777675 74737271 02000000 076c6179 65722e30 00000000 ffffffff "
-                     "ffffffff ffffffff 00000000 00000080 ffffffff ffffff7f ffffffff ffffffff "
-                     "00000000 00000000 00000000 00000000 076c6179 65722e31 01000000 feffffff "
-                     "feffffff ffffffff 00000000 00000080 ffffffff ffffff7f ffffffff ffffffff "
-                     "00000000 00000000 01000000 00000000 000000");
 }
 
 /* ---- block tables ------------------------------------------------------------------------------------------------ */
@@ -640,18 +601,6 @@ static void tables_of_wrong_numbers_are_malformed(void **state)
     }
 }
 
-static void the_version_1_table_stays_as_it_is(void **state)
-{
-    (void)state;
-    const uint32_t ids[] = {0, 0x31323334, UINT32_MAX};
-    write_table(GENERATION, ids, 3);
-    assert_int_equal(table[2], WIRE_VERSION);
-    table[2] = 1; /* not hashed */
-    bytes_assert_hex(table, wire_table_bytes(3),
-                     "42540100 14131211 28272625 24232221 03000000 00000000 814e67fd 58d35404 "
-                     "00000000 34333231 ffffffff");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -663,7 +612,6 @@ int main(void)
         cmocka_unit_test(a_longer_card_of_a_newer_version_is_understood),
         cmocka_unit_test(each_rule_of_a_card_is_enforced),
         cmocka_unit_test(random_cards_never_crash_the_decoder),
-        cmocka_unit_test(the_version_1_card_stays_as_it_is),
         cmocka_unit_test(every_table_comes_back),
         cmocka_unit_test(a_table_of_another_lease_is_stale),
         cmocka_unit_test(a_table_half_replaced_is_stale),
@@ -674,7 +622,6 @@ int main(void)
         cmocka_unit_test(random_tables_are_refused),
         cmocka_unit_test(tables_of_groups_come_back),
         cmocka_unit_test(tables_of_wrong_numbers_are_malformed),
-        cmocka_unit_test(the_version_1_table_stays_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

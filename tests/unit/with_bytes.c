@@ -47,21 +47,27 @@ static int digit(char c)
     return c <= '9' ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-void bytes_assert_hex(const uint8_t *found, size_t n, const char *hex)
+size_t bytes_of_hex(const char *hex, uint8_t *out)
 {
-    size_t at = 0;
-    int same = 1;
-    for (const char *c = hex; *c != '\0';) {
-        if (isspace((unsigned char)*c)) {
-            c++;
+    size_t n = 0;
+    while (*hex != '\0') {
+        if (isspace((unsigned char)*hex)) {
+            hex++;
             continue;
         }
-        int byte = digit(c[0]) * 16 + digit(c[1]);
-        same = same && at < n && found[at] == byte;
-        at++;
-        c += 2;
+        out[n++] = (uint8_t)(digit(hex[0]) * 16 + digit(hex[1]));
+        hex += 2;
     }
-    if (same && at == n) {
+    return n;
+}
+
+void bytes_assert_hex(const uint8_t *found, size_t n, const char *hex)
+{
+    uint8_t *frozen = bytes_copy(hex, strlen(hex));
+    size_t at = bytes_of_hex(hex, frozen);
+    int same = at == n && memcmp(found, frozen, n) == 0;
+    free(frozen);
+    if (same) {
         return;
     }
     for (size_t i = 0; i < n; i++) {

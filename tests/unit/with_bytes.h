@@ -18,7 +18,9 @@ void bytes_fill(uint64_t *state, uint8_t *out, size_t n);
 
 void bytes_store(uint8_t *out, uint64_t value, unsigned width); /* little-endian */
 
-/** Fails the test, and prints the bytes, unless they are those of `hex` (blanks are skipped). */
+/** Writes the bytes of `hex` (blanks are skipped). Returns how many. */
+size_t bytes_of_hex(const char *hex, uint8_t *out);
+/** Fails the test, and prints the bytes, unless they are those of `hex`. */
 void bytes_assert_hex(const uint8_t *found, size_t n, const char *hex);
 
 #endif

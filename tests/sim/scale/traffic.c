@@ -81,8 +81,7 @@ static bool make_cache(struct scale *s, uint32_t tp_rank)
 static void make_row(const struct scale *s, uint32_t rank, uint8_t *out)
 {
     const uint32_t engine = rank / SCALE_TP, tp_rank = rank % SCALE_TP;
-    struct wire_row row = {.version = WIRE_VERSION,
-                           .role = engine < s->num_sides ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE,
+    struct wire_row row = {.role = engine < s->num_sides ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE,
                            .tp = SCALE_TP,
                            .pp = 1,
                            .tp_rank = (uint16_t)tp_rank,

@@ -478,18 +478,16 @@ static void check_verdict(struct storm *s, struct storm_rank *r, const baton_eve
         storm_fail(s, "call %u has two verdicts", c->number);
 }
 
-/* The attached bytes name an offer whose bytes this want has; a rank of version 1 sends none. */
+/* The attached bytes name an offer whose bytes this want has. */
 static void check_attached(struct storm *s, const struct storm_call *c, const baton_event_t *e)
 {
     uint32_t number = 0;
-    bool served = false, older = false;
+    bool served = false;
     if (e->num_attach == sizeof number)
         memcpy(&number, e->attach, sizeof number);
-    for (uint32_t i = 0; i < s->num_ranks; i++) {
+    for (uint32_t i = 0; i < s->num_ranks; i++)
         served |= number != 0 && c->from[i] == number;
-        older |= c->from[i] != 0 && directory_version(s->directory, c->rank, i) < 2;
-    }
-    if (!served && !(older && e->num_attach == 0))
+    if (!served)
         storm_fail(s, "want %u has %u attached bytes, of offer %u, which did not serve it", c->number, e->num_attach,
                    number);
 }

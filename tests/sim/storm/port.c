@@ -231,7 +231,7 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
         memcpy(d->data + ENVELOPE_BYTES, message, bytes);
         envelope_seal(&p->counts, d->data, bytes);
         envelope_sent(&p->counts, false);
-        if (s->now < s->horizon && p->counts.hashed && draw(s, r->rank, peer, 1000) < s->damaged)
+        if (s->now < s->horizon && draw(s, r->rank, peer, 1000) < s->damaged)
             flip_bits(s, d);
         p->under_way++;
         push(s, d);
@@ -485,10 +485,10 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
     return 0;
 }
 
-/* Whether ranks of a node take each other's offers by words: in every other run, if their builds know how. */
-static bool has_words(const struct storm *s, uint32_t rank)
+/* Whether ranks of a node take each other's offers by words: in every other run. */
+static bool has_words(const struct storm *s)
 {
-    return s->seed % 2 == 1 && s->directory->rows[rank].version == WIRE_VERSION;
+    return s->seed % 2 == 1;
 }
 
 /* In every other run with words, so many ranks speak that a word is heard only after milliseconds, in few of them. */
@@ -513,7 +513,7 @@ void storm_words(struct storm *s)
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         for (uint32_t k = 0; k < s->num_ranks; k++) {
             struct storm_rank *r = &s->ranks[k];
-            const bool is_reached = has_words(s, i) && has_words(s, k) && shares_node(s, i, k);
+            const bool is_reached = has_words(s) && shares_node(s, i, k);
             all[k] = (struct handoffs_rank){.at = {.area = is_reached ? r->words : NULL,
                                                    .board = (const _Atomic uint64_t *)r->board,
                                                    .slots = (uint32_t)s->settings.leases,

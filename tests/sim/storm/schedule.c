@@ -15,7 +15,6 @@
 struct engine {
     uint32_t tp, pp, heads_total, layout, block_tokens, num_blocks, planes, head_size;
     bool bare; /* its first stage has no cache */
-    uint8_t version;
     uint32_t verdicts;
 };
 
@@ -123,13 +122,13 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
                              .geometry = r->geometry};
     int n = wire_card_encode(&card, r->card, sizeof r->card);
     r->card_bytes = n > 0 ? (uint32_t)n : 0;
-    struct wire_row row = {.version = e->version,
-                           .role = BATON_ROLE_BOTH,
+    struct wire_row row = {.role = BATON_ROLE_BOTH,
                            .tp = (uint16_t)e->tp,
                            .pp = (uint16_t)e->pp,
                            .tp_rank = (uint16_t)tp_rank,
                            .pp_rank = (uint16_t)stage,
                            .node = node,
+                           .num_boxes = !bare,
                            .box = {{layer_first, bare ? 0 : per_stage, head_first, bare ? 0 : heads, 0}},
                            .incarnation = 1000 + rank,
                            .card_offset = 262144,
@@ -168,7 +167,6 @@ void storm_build(struct storm *s)
         if ((e->layout & 6) == 6)
             e->layout &= ~4u;
         e->verdicts = storm_below(s, 3);
-        e->version = !s->tries && !s->deafened && storm_chance(s, 150) ? 1 : WIRE_VERSION;
         e->bare = e->pp == 2 && storm_chance(s, 100);
         s->num_ranks += e->tp * e->pp;
     }
@@ -188,8 +186,6 @@ void storm_build(struct storm *s)
         storm_fail(s, "no directory: %s", why.text);
         return;
     }
-    for (uint32_t i = 0; i < s->num_ranks * s->num_ranks; i++)
-        s->pairs[i].counts.hashed = directory_version(s->directory, i / s->num_ranks, i % s->num_ranks) >= WIRE_HASHES;
     storm_words(s);
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         struct storm_rank *r = &s->ranks[i];
