@@ -48,9 +48,9 @@ static uint64_t silence_ns(const struct core *core, const struct peer *p)
 void peers_watch(struct core *core, uint64_t heard_ns)
 {
     struct peers *p = core->peers;
-    const uint64_t most = beat_ns(core), slept = core->now - p->stepped_ns, heard = heard_ns - p->looked_ns;
+    const uint64_t slept = core->now - p->stepped_ns, most = beat_ns(core);
     p->awake_ns += slept < most ? slept : most;
-    p->watched_ns += heard < most ? heard : most;
+    p->watched_ns += heard_ns - p->looked_ns;
     if (p->watched_ns > p->awake_ns) /* what came in a pause is read piece by piece */
         p->watched_ns = p->awake_ns;
     p->stepped_ns = core->now;
