@@ -8,10 +8,9 @@
 #include "baton.h"
 #include "bench/busy.h"
 #include "bench/options.h"
-#include "bench/pin.h"
 #include "bench/report.h"
 #include "bench/roster.h"
-#include "bench/watcher.h"
+#include "bench/halt.h"
 
 struct bench {
     struct options options;

@@ -1,176 +1,175 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* blocks: see blocks.h. */
+/* blocks: a word of a pattern is a mix of its entry's number and its place in it. So words of different entries differ,
+   and so do words of different places. */
 #include "bench/blocks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "bench/conditions.h"
 #include "bench/fail.h"
-#include "bench/pattern.h"
 
-#define ELEM_BYTES 2u
 #define POISON 0xa5
+#define WORD sizeof(uint64_t)
+#define LAYERS_MOST 4096u /* and heads: so that no two entries have one number */
 
-void blocks_describe(uint64_t block_bytes, uint32_t num_blocks, baton_geometry_t *g, baton_tensor_t *tensor)
+void blocks_describe(struct blocks *c, const struct blocks_form *f)
 {
-    blocks_describe_layers(block_bytes, num_blocks, 1, g, tensor);
+    *c = (struct blocks){.tensors = room(f->layer_count, sizeof *c->tensors)};
+    c->geometry = (baton_geometry_t){
+        .size = sizeof(baton_geometry_t),
+        .model = "baton-bench",
+        .dtype = "bf16",
+        .elem_bytes = BLOCKS_ELEM_BYTES,
+        .planes = f->planes,
+        .head_size = f->head_size,
+        .num_groups = 1,
+        .groups = {{.block_tokens = BLOCKS_TOKENS, .num_blocks = f->num_blocks}},
+        .num_splits = 1,
+        .splits = {{.heads_total = f->heads, .head_first = f->head_first, .head_count = f->head_count}},
+        .layers_total = f->layers,
+        .layer_first = f->layer_first,
+        .layer_count = f->layer_count};
+    fail_on(baton_geometry_layout(&c->geometry, c->tensors, f->layout), "baton_geometry_layout");
 }
 
-void blocks_describe_layers(uint64_t block_bytes, uint32_t num_blocks, uint32_t num_layers, baton_geometry_t *g,
-                            baton_tensor_t *tensors)
+void blocks_describe_plain(struct blocks *c, uint32_t num_layers, uint64_t block_bytes, uint32_t num_blocks)
 {
-    *g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                            .model = "baton-bench",
-                            .dtype = "bf16",
-                            .elem_bytes = ELEM_BYTES,
-                            .planes = 1,
-                            .head_size = (uint32_t)(block_bytes / BLOCKS_TOKENS / ELEM_BYTES),
-                            .num_groups = 1,
-                            .groups = {{.block_tokens = BLOCKS_TOKENS, .num_blocks = num_blocks}},
-                            .num_splits = 1,
-                            .splits = {{.heads_total = 1, .head_count = 1}},
-                            .layers_total = num_layers,
-                            .layer_count = num_layers};
-    fail_on(baton_geometry_layout(g, tensors, BATON_LAYOUT_HND), "baton_geometry_layout");
+    blocks_describe(c, &(struct blocks_form){.num_blocks = num_blocks,
+                                             .planes = 1,
+                                             .head_size = (uint32_t)(block_bytes / BLOCKS_TOKENS / BLOCKS_ELEM_BYTES),
+                                             .heads = 1,
+                                             .head_count = 1,
+                                             .layers = num_layers,
+                                             .layer_count = num_layers,
+                                             .layout = BATON_LAYOUT_HND});
     for (uint32_t i = 0; i < num_layers; i++)
-        if (tensors[i].offset != (uint64_t)i * num_blocks * block_bytes ||
-            tensors[i].stride.block != (int64_t)block_bytes)
+        if (c->tensors[i].offset != (uint64_t)i * num_blocks * block_bytes ||
+            c->tensors[i].stride.block != (int64_t)block_bytes)
             fail("a block of one head and plane is not contiguous in the usual layout");
 }
 
-void blocks_fill(char *pool, uint64_t block_bytes, uint32_t num_blocks, uint32_t first)
+void blocks_fini(struct blocks *c)
 {
-    for (uint32_t id = 0; id < num_blocks; id++)
-        pattern_fill(pool + id * block_bytes, block_bytes, first + id);
+    free(c->tensors);
 }
 
-void blocks_poison(char *pool, uint64_t block_bytes, const uint32_t *ids, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        memset(pool + ids[i] * block_bytes, POISON, block_bytes);
-}
+/* ---- patterns ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t last_word(uint64_t block_bytes, uint32_t id)
-{
-    return (id + UINT64_C(1)) * block_bytes - sizeof(uint64_t);
-}
+/** An entry of a block. */
+struct entry {
+    uint32_t tensor, plane, head, token;
+    char *at;
+    uint64_t number; /* of its pattern, in block `as` */
+};
 
-void blocks_mark(char *pool, uint64_t block_bytes, const uint32_t *ids, uint32_t count)
+/* Goes on to the next entry; the first one follows a struct of zeros. False: there is none. */
+static bool next_entry(const struct blocks *c, uint32_t block, uint64_t as, struct entry *e)
 {
-    for (uint32_t i = 0; i < count; i++)
-        memset(pool + last_word(block_bytes, ids[i]), POISON, sizeof(uint64_t));
-}
-
-/* Baton's threads may be writing it. */
-bool blocks_has_come(const char *pool, uint64_t block_bytes, uint32_t id)
-{
-    uint64_t mark;
-    memset(&mark, POISON, sizeof mark);
-    const void *word = pool + last_word(block_bytes, id);
-    return __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE) != mark;
-}
-
-bool blocks_check(const char *pool, uint64_t block_bytes, uint64_t bytes, const uint32_t *from, const uint32_t *to,
-                  uint32_t count, const char *what)
-{
-    uint64_t at;
-    for (uint32_t i = 0; i < count; i++) {
-        if (pattern_check(pool + to[i] * block_bytes, bytes, from[i], &at))
-            continue;
-        fprintf(stderr,
-                "baton-bench: wrong data: request %s, block %" PRIu32 " of %" PRIu32 " (from %" PRIu32 " into %" PRIu32
-                "), byte %" PRIu64 "\n",
-                what, i, count, from[i], to[i], at);
-        return false;
+    const baton_geometry_t *g = &c->geometry;
+    const uint32_t heads = g->splits[0].head_count;
+    if (e->at != NULL && ++e->token == BLOCKS_TOKENS) {
+        e->token = 0;
+        if (++e->head == heads) {
+            e->head = 0;
+            if (++e->plane == g->planes) {
+                e->plane = 0;
+                e->tensor++;
+            }
+        }
     }
+    if (e->tensor == g->num_tensors)
+        return false;
+    const baton_tensor_t *t = &g->tensors[e->tensor];
+    const bool second = e->tensor > 0 && t[-1].layer == t->layer; /* K and V may have a tensor each */
+    char *base = c->bases != NULL ? c->bases[t->region] : c->base;
+    e->at = base + t->offset + (int64_t)block * t->stride.block + e->plane * t->stride.plane +
+            e->head * t->stride.head + e->token * t->stride.token;
+    e->number = (as * LAYERS_MOST + t->layer) * 4 + 2 * second + e->plane;
+    e->number = (e->number * LAYERS_MOST + g->splits[0].head_first + e->head) * BLOCKS_TOKENS + e->token;
     return true;
 }
 
-static baton_id_t offer(const struct context *c, const char *key, const uint32_t *ids, uint32_t count, uint32_t flags)
+static uint64_t entry_bytes(const struct blocks *c)
 {
-    baton_id_t id;
-    baton_offer_params_t p = {.size = sizeof p,
-                              .key = key,
-                              .num_tables = 1,
-                              .tables = {{.blocks = ids, .num_blocks = count}},
-                              .num_tokens = count * BLOCKS_TOKENS,
-                              .ttl_ms = BLOCKS_PATIENCE_MS,
-                              .flags = flags};
-    fail_on(baton_offer(c->baton, &p, NULL, &id), "baton_offer");
-    return id;
+    return (uint64_t)c->geometry.head_size * BLOCKS_ELEM_BYTES;
 }
 
-baton_id_t blocks_offer(const struct context *c, const char *key, const uint32_t *ids, uint32_t count)
+static uint64_t word_of(const struct entry *e, uint64_t place)
 {
-    return offer(c, key, ids, count, 0);
+    return (e->number + 1) * UINT64_C(0x9e3779b97f4a7c15) + place * UINT64_C(0xd1b54a32d192ed03);
 }
 
-baton_id_t blocks_offer_layers(const struct context *c, const char *key, const uint32_t *ids, uint32_t count)
+static uint64_t least(uint64_t a, uint64_t b)
 {
-    return offer(c, key, ids, count, BATON_OFFER_LAYERS);
+    return a < b ? a : b;
 }
 
-baton_id_t blocks_want(const struct context *c, const char *engine, const char *key, const uint32_t *ids,
-                       uint32_t count, baton_mode_t mode, void *user)
+void blocks_fill(const struct blocks *c, uint64_t first)
 {
-    baton_id_t id;
-    baton_want_params_t p = {.size = sizeof p,
-                             .key = key,
-                             .engine = engine,
-                             .num_tables = 1,
-                             .tables = {{.blocks = ids, .num_blocks = count}},
-                             .num_tokens = count * BLOCKS_TOKENS,
-                             .timeout_ms = BLOCKS_PATIENCE_MS,
-                             .mode = mode,
-                             .user = user};
-    fail_on(baton_want(c->baton, &p, &id), "baton_want");
-    return id;
+    const uint64_t bytes = entry_bytes(c);
+    for (uint32_t id = 0; id < c->geometry.groups[0].num_blocks; id++)
+        for (struct entry e = {0}; next_entry(c, id, first + id, &e);)
+            for (uint64_t at = 0; at < bytes; at += WORD) {
+                const uint64_t word = word_of(&e, at / WORD);
+                memcpy(e.at + at, &word, least(WORD, bytes - at));
+            }
 }
 
-/* Takes an event of that type, which is about a call of the type `of`. */
-static void take(const struct context *c, baton_event_type_t type, baton_event_type_t of, baton_event_t *event)
+void blocks_poison(const struct blocks *c, const uint32_t *ids, uint32_t count)
 {
-    const char *what = baton_event_name(type), *call = baton_event_name(of);
-    if (!context_await(c, event, BLOCKS_PATIENCE_MS))
-        fail("no event \"%s\" of a call of baton_%s for %u ms", what, call, BLOCKS_PATIENCE_MS);
-    if (event->type != type || (type == BATON_EVENT_VERDICT && event->of != of))
-        fail("the event \"%s\" of %s (%s: %s) came in place of \"%s\" of a call of baton_%s",
-             baton_event_name(event->type), event->key, baton_errname(event->error), event->detail, what, call);
-    if (event->status != BATON_STATUS_DONE)
-        fail("the %s %s ended as %s: %s", what, event->key, baton_errname(event->error), event->detail);
+    for (uint32_t i = 0; i < count; i++)
+        for (struct entry e = {0}; next_entry(c, ids[i], 0, &e);)
+            memset(e.at, POISON, entry_bytes(c));
 }
 
-void blocks_await(const struct context *c, baton_event_type_t type, baton_event_t *event)
+/* The first wrong word of an entry, or `bytes`. */
+static uint64_t wrong_at(const struct entry *e, uint64_t bytes)
 {
-    baton_event_t verdict;
-    take(c, type, type, event);
-    if (!c->hears)
-        return;
-    take(c, BATON_EVENT_VERDICT, type, &verdict);
-    if (verdict.id != event->id)
-        fail("a verdict on %s came in place of that on %s", verdict.key, event->key);
-}
-
-void blocks_await_offers(const struct context *c, uint32_t count)
-{
-    baton_event_t event;
-    while (count > 0) {
-        if (!context_await(c, &event, BLOCKS_PATIENCE_MS))
-            fail("an offer did not end");
-        count -= event.type == BATON_EVENT_OFFER;
+    for (uint64_t at = 0; at < bytes; at += WORD) {
+        const uint64_t word = word_of(e, at / WORD);
+        if (memcmp(e->at + at, &word, least(WORD, bytes - at)) != 0)
+            return at;
     }
+    return bytes;
 }
 
-baton_path_t blocks_path(const baton_event_t *event)
+bool blocks_check(const struct blocks *c, uint64_t first, const uint32_t *from, const uint32_t *to, uint32_t count,
+                  bool glance, const char *request)
 {
-    baton_path_t only = BATON_PATH_NONE;
-    for (int path = 0; path < BATON_PATHS; path++) {
-        if (event->path_bytes[path] == 0)
-            continue;
-        if (only != BATON_PATH_NONE)
-            return BATON_PATH_NONE;
-        only = (baton_path_t)path;
-    }
-    return only;
+    const uint64_t bytes = glance ? least(WORD, entry_bytes(c)) : entry_bytes(c);
+    for (uint32_t i = 0; i < count; i++)
+        for (struct entry e = {0}; next_entry(c, to[i], first + from[i], &e);) {
+            const uint64_t at = wrong_at(&e, bytes);
+            if (at < bytes) {
+                fprintf(stderr,
+                        "baton-bench: wrong data: request %s, block %" PRIu32 " of %" PRIu32 " (from %" PRIu32
+                        " into %" PRIu32 "), tensor %" PRIu32 ", plane %" PRIu32 ", head %" PRIu32 ", token %" PRIu32
+                        ", from byte %" PRIu64 " on\n",
+                        request, i, count, from[i], to[i], e.tensor, e.plane, e.head, e.token, at);
+                return false;
+            }
+            if (glance)
+                break;
+        }
+    return true;
+}
+
+/* ---- size -------------------------------------------------------------------------------------------------------- */
+
+uint64_t blocks_pool_bytes(const struct options *o, uint64_t least)
+{
+    const uint64_t caches = 4 * conditions_l3_bytes();
+    return o->pool ? o->pool : least > caches ? least : caches;
+}
+
+uint32_t blocks_pool_blocks(const struct options *o, uint64_t least, uint64_t block_bytes)
+{
+    const uint64_t given = blocks_pool_bytes(o, least) / block_bytes, batches = 2 * option_list_most(&o->batch);
+    const uint64_t blocks = given > batches ? given : batches;
+    if (blocks > UINT32_MAX)
+        fail("a pool of %" PRIu64 " blocks is too large", blocks);
+    return (uint32_t)blocks;
 }

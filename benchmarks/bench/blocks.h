@@ -1,58 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * blocks: the cache of most operations, in which a block is one contiguous piece (one tensor, one plane, one head), and
- * how a rank offers some of them, wants some, and takes the events. What fails ends the job.
+ * blocks: a rank's: their geometry, and patterns by which a byte in a wrong place is found. The same entry (the
+ * channels of one layer, plane, head and token of a block) has the same pattern in each cache that has a part of the
+ * model, however that is cut and laid out.
  */
 #ifndef BENCH_BLOCKS_H
 #define BENCH_BLOCKS_H
 
-#include "bench/context.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-#define BLOCKS_TOKENS 16u
-#define BLOCKS_PATIENCE_MS 600000u /* for one transfer: a slow one is a figure, not an error */
+#include "baton.h"
+#include "bench/options.h"
 
-/** Describes such a cache. The tensor outlives the geometry. */
-void blocks_describe(uint64_t block_bytes, uint32_t num_blocks, baton_geometry_t *g, baton_tensor_t *tensor);
+#define BLOCKS_TOKENS 16u /* of a block */
+#define BLOCKS_ELEM_BYTES 2u
 
-/** The same with several layers. Each has block_bytes of every block, in a tensor of its own, one behind the other. */
-void blocks_describe_layers(uint64_t block_bytes, uint32_t num_blocks, uint32_t num_layers, baton_geometry_t *g,
-                            baton_tensor_t *tensors);
+/** What differs between caches. */
+struct blocks_form {
+    uint32_t num_blocks, planes, head_size;
+    uint32_t heads, head_first, head_count; /* of the model, and of them this rank's */
+    uint32_t layers, layer_first, layer_count;
+    unsigned layout; /* BATON_LAYOUT_... */
+};
 
-/** Fills each block with its pattern: that of id first, first + 1, ... */
-void blocks_fill(char *pool, uint64_t block_bytes, uint32_t num_blocks, uint32_t first);
+struct blocks {
+    baton_geometry_t geometry;
+    baton_tensor_t *tensors;
+    void **bases; /* by region; NULL: all is in `base` */
+    char *base;
+};
+
+/** Fails without memory. */
+void blocks_describe(struct blocks *c, const struct blocks_form *form);
+/** One head and plane: a block is one contiguous piece of block_bytes in each layer. */
+void blocks_describe_plain(struct blocks *c, uint32_t num_layers, uint64_t block_bytes, uint32_t num_blocks);
+void blocks_fini(struct blocks *c);
+
+/** Fills each block with its pattern: that of block first, first + 1, ... */
+void blocks_fill(const struct blocks *c, uint64_t first);
 
 /** Fills these blocks with what no pattern has. */
-void blocks_poison(char *pool, uint64_t block_bytes, const uint32_t *ids, uint32_t count);
-
-/** Makes the last word of these blocks one that no pattern has. */
-void blocks_mark(char *pool, uint64_t block_bytes, const uint32_t *ids, uint32_t count);
-
-/** Whether the last word of a block that was marked is another one by now. */
-bool blocks_has_come(const char *pool, uint64_t block_bytes, uint32_t id);
+void blocks_poison(const struct blocks *c, const uint32_t *ids, uint32_t count);
 
 /**
- * Whether the first `bytes` of each block `to` have the pattern of id `from`. If not, a line on standard error tells
- * where, and `what` of which request.
+ * Whether the blocks `to` have the patterns of first + from[0], first + from[1], ...; with `glance` only the first word
+ * of each is looked at. If not, a line on standard error says where, and in which request.
  */
-bool blocks_check(const char *pool, uint64_t block_bytes, uint64_t bytes, const uint32_t *from, const uint32_t *to,
-                  uint32_t count, const char *what);
+bool blocks_check(const struct blocks *c, uint64_t first, const uint32_t *from, const uint32_t *to, uint32_t count,
+                  bool glance, const char *request);
 
-baton_id_t blocks_offer(const struct context *c, const char *key, const uint32_t *ids, uint32_t count);
-/** No layer is in place yet: baton_ready says which are. */
-baton_id_t blocks_offer_layers(const struct context *c, const char *key, const uint32_t *ids, uint32_t count);
-baton_id_t blocks_want(const struct context *c, const char *engine, const char *key, const uint32_t *ids,
-                       uint32_t count, baton_mode_t mode, void *user);
-
-/**
- * Takes the next event, which must be of that type and say that all went well, and then the verdict on it where the
- * engine asked for verdicts.
- */
-void blocks_await(const struct context *c, baton_event_type_t type, baton_event_t *event);
-
-/** Waits until `count` offers have ended, however they did: some were wanted, others cancelled. */
-void blocks_await_offers(const struct context *c, uint32_t count);
-
-/** The path by which all bytes of a want came; NONE where more than one did. */
-baton_path_t blocks_path(const baton_event_t *event);
+/** Bytes of one side's cache: --pool, or the larger of `least` and 4 times the L3 cache. */
+uint64_t blocks_pool_bytes(const struct options *o, uint64_t least);
+/** The same in blocks, and at least two of the largest batches, so that neighbours in time have other blocks. */
+uint32_t blocks_pool_blocks(const struct options *o, uint64_t least, uint64_t block_bytes);
 
 #endif

@@ -2,14 +2,39 @@
 /* busy: see busy.h. A step takes some ten microseconds. */
 #include "bench/busy.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "bench/fail.h"
 
 #define ITERATIONS 4096
 #define MEMORY_WORDS ((size_t)8 << 20) /* 64 MiB */
 #define STEP_WORDS ((size_t)16 << 10)
+
+void pin_init(struct pin *p)
+{
+    *p = (struct pin){.caller = -1, .reactor = -1};
+    CPU_ZERO(&p->allowed);
+    if (sched_getaffinity(0, sizeof p->allowed, &p->allowed) != 0)
+        return;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &p->allowed))
+            continue;
+        if (p->caller < 0)
+            p->caller = cpu;
+        p->reactor = cpu;
+    }
+    p->apart = p->caller != p->reactor;
+}
+
+void pin_to(const struct pin *p, int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (p->apart && sched_setaffinity(0, sizeof set, &set) != 0)
+        fail("cannot move to CPU %d", cpu);
+}
 
 static double add_up(const double *words)
 {
@@ -26,7 +51,7 @@ static void *compute(void *arg)
     double x = 1.0, y = 0.5;
     size_t at = 0;
     atomic_store(&b->id, (int)gettid());
-    pin_to_all(b->pin);
+    sched_setaffinity(0, sizeof b->pin->allowed, &b->pin->allowed);
     while (!atomic_load_explicit(&b->stop, memory_order_relaxed)) {
         for (int i = 0; b->work == BUSY_REGISTERS && i < ITERATIONS; i++) {
             x = x * 0.999999 + y;
@@ -42,21 +67,19 @@ static void *compute(void *arg)
     return NULL;
 }
 
-int busy_start(struct busy *b, const struct pin *pin)
+void busy_start(struct busy *b, const struct pin *pin)
 {
     b->pin = pin;
-    b->memory = b->work == BUSY_MEMORY ? malloc(MEMORY_WORDS * sizeof *b->memory) : NULL;
-    if (b->work == BUSY_MEMORY && b->memory == NULL)
-        return ENOMEM;
+    b->memory = b->work == BUSY_MEMORY ? room(MEMORY_WORDS, sizeof *b->memory) : NULL;
     for (size_t i = 0; b->memory && i < MEMORY_WORDS; i++)
         b->memory[i] = (double)i;
     atomic_store(&b->stop, false);
     atomic_store(&b->id, 0);
-    int rc = pthread_create(&b->thread, NULL, compute, b);
-    b->running = rc == 0;
-    while (b->running && atomic_load(&b->id) == 0)
+    b->running = pthread_create(&b->thread, NULL, compute, b) == 0;
+    if (!b->running)
+        fail("cannot start the computing thread");
+    while (atomic_load(&b->id) == 0)
         sched_yield();
-    return rc;
 }
 
 void busy_stop(struct busy *b)

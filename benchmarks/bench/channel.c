@@ -31,12 +31,22 @@ void channel_receive(MPI_Comm comm, int peer, void *message, int bytes, enum cha
 void channel_barrier(MPI_Comm comm)
 {
     MPI_Request request;
-    int done = 0;
     MPI_Ibarrier(comm, &request);
-    for (;;) {
+    for (int done = 0; !done;) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        if (done)
-            return;
-        nap();
+        if (!done)
+            nap();
     }
+}
+
+void channel_share(MPI_Comm comm, int root, void *data, int bytes)
+{
+    int rank, size;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    for (int peer = 0; peer < size && rank == root; peer++)
+        if (peer != root)
+            channel_send(comm, peer, data, bytes);
+    if (rank != root)
+        channel_receive(comm, root, data, bytes, CHANNEL_ASLEEP);
 }

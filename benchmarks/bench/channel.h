@@ -20,5 +20,7 @@ void channel_receive(MPI_Comm comm, int peer, void *message, int bytes, enum cha
 
 /** All ranks of comm, waiting asleep. */
 void channel_barrier(MPI_Comm comm);
+/** The same, but `root` waits for none: what it has is what all have then. */
+void channel_share(MPI_Comm comm, int root, void *data, int bytes);
 
 #endif

@@ -107,9 +107,7 @@ void conditions_note_baton(struct bench *b, const baton_t *baton)
     int length = baton_describe(baton, NULL, 0);
     if (!b->report.active || length <= 0)
         return;
-    char *text = malloc((size_t)length + 1);
-    if (!text)
-        fail("out of memory");
+    char *text = room((size_t)length + 1, 1);
     baton_describe(baton, text, (size_t)length + 1);
     report_text(&b->report, text);
     free(text);

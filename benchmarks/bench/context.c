@@ -15,31 +15,27 @@ void context_set(const char *variable, const char *value)
         fail("the environment does not take %s", variable);
 }
 
-void context_open(struct bench *b, struct context *c, const baton_open_params_t *self, const baton_geometry_t *geometry)
-{
-    context_open_over(b, c, self, geometry, &(struct own){.kind = OWN_SLAB});
-}
-
-void context_open_over(struct bench *b, struct context *c, const baton_open_params_t *self,
-                       const baton_geometry_t *geometry, const struct own *own)
+void context_open(struct bench *b, struct context *c, const baton_open_params_t *self, struct blocks *cache,
+                  const struct own *own)
 {
     baton_open_params_t params = *self;
-    *c = (struct context){.hears = b->options.latency.verdicts};
+    *c = (struct context){.patience_ms = CONTEXT_PATIENCE_MS, .hears = b->options.latency.verdicts};
     if (c->hears)
         params.verdicts = BATON_VERDICTS_ALL;
-    if (b->options.pin && pin_to_reactor(&b->pin) != 0)
-        fail("cannot move to the reactor's CPU");
+    if (b->options.pin)
+        pin_to(&b->pin, b->pin.reactor);
     fail_on(baton_open(b->world, &params, &c->baton), "baton_open");
-    if (geometry && own->kind == OWN_SLAB)
-        fail_on(baton_cache_create(c->baton, geometry, BATON_MEMORY_HOST, &c->cache), "baton_cache_create");
-    else if (geometry)
-        own_wrap(own, c->baton, geometry, &c->cache);
+    if (cache && own && own->kind != OWN_SLAB)
+        own_wrap(own, c->baton, &cache->geometry, &c->cache);
+    else if (cache)
+        fail_on(baton_cache_create(c->baton, &cache->geometry, BATON_MEMORY_HOST, &c->cache), "baton_cache_create");
     fail_on(baton_start(c->baton), "baton_start");
-    if (b->options.pin && pin_to_caller(&b->pin) != 0)
-        fail("cannot move to the caller's CPU");
-    c->pool = own->kind != OWN_SLAB ? own->bases[0] : c->cache ? baton_cache_base(c->cache) : NULL;
-    if (b->busy.wanted && !b->busy.running && busy_start(&b->busy, &b->pin) != 0)
-        fail("cannot start the computing thread");
+    if (b->options.pin)
+        pin_to(&b->pin, b->pin.caller);
+    if (cache)
+        c->pool = cache->base = own && own->kind != OWN_SLAB ? own->bases[0] : baton_cache_base(c->cache);
+    if (b->busy.wanted && !b->busy.running)
+        busy_start(&b->busy, &b->pin);
     effort_meter_init(&c->meter, &b->busy);
 }
 
@@ -74,4 +70,89 @@ bool context_await(const struct context *c, baton_event_t *event, uint64_t timeo
         if (poll(&fd, 1, left_ms > 1000000 ? 1000000 : (int)left_ms) < 0 && errno != EINTR)
             fail("poll on the event descriptor failed");
     }
+}
+
+baton_id_t context_offer(const struct context *c, const char *key, const uint32_t *ids, uint32_t count, uint32_t flags)
+{
+    baton_id_t id;
+    baton_offer_params_t p = {.size = sizeof p,
+                              .key = key,
+                              .num_tables = 1,
+                              .tables = {{.blocks = ids, .num_blocks = count}},
+                              .num_tokens = count * BLOCKS_TOKENS,
+                              .ttl_ms = c->patience_ms,
+                              .flags = flags};
+    fail_on(baton_offer(c->baton, &p, NULL, &id), "baton_offer");
+    return id;
+}
+
+baton_id_t context_want(const struct context *c, const char *engine, const char *key, const uint32_t *ids,
+                        uint32_t count, baton_mode_t mode, void *user)
+{
+    baton_id_t id;
+    baton_want_params_t p = {.size = sizeof p,
+                             .key = key,
+                             .engine = engine,
+                             .num_tables = 1,
+                             .tables = {{.blocks = ids, .num_blocks = count}},
+                             .num_tokens = count * BLOCKS_TOKENS,
+                             .timeout_ms = c->patience_ms,
+                             .mode = mode,
+                             .user = user};
+    fail_on(baton_want(c->baton, &p, &id), "baton_want");
+    return id;
+}
+
+/* Takes an event of that type, which is about a call of the type `of`. */
+static void take(const struct context *c, baton_event_type_t type, baton_event_type_t of, baton_event_t *event)
+{
+    const char *what = baton_event_name(type), *call = baton_event_name(of);
+    if (!context_await(c, event, CONTEXT_PATIENCE_MS))
+        fail("no event \"%s\" of a call of baton_%s for %u ms", what, call, CONTEXT_PATIENCE_MS);
+    if (event->type != type || (type == BATON_EVENT_VERDICT && event->of != of))
+        fail("the event \"%s\" of %s (%s: %s) came in place of \"%s\" of a call of baton_%s",
+             baton_event_name(event->type), event->key, baton_errname(event->error), event->detail, what, call);
+    if (event->status != BATON_STATUS_DONE)
+        fail("the %s %s ended as %s: %s", what, event->key, baton_errname(event->error), event->detail);
+}
+
+void context_take(const struct context *c, baton_event_type_t type, baton_event_t *event)
+{
+    baton_event_t verdict;
+    take(c, type, type, event);
+    if (!c->hears)
+        return;
+    take(c, BATON_EVENT_VERDICT, type, &verdict);
+    if (verdict.id != event->id)
+        fail("a verdict on %s came in place of that on %s", verdict.key, event->key);
+}
+
+void context_await_offers(const struct context *c, uint32_t count)
+{
+    baton_event_t event;
+    while (count > 0) {
+        if (!context_await(c, &event, CONTEXT_PATIENCE_MS))
+            fail("an offer did not end");
+        count -= event.type == BATON_EVENT_OFFER;
+    }
+}
+
+void context_end_offers(const struct context *c, const baton_id_t *ids, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        fail_on(baton_cancel(c->baton, ids[i]), "baton_cancel");
+    context_await_offers(c, count);
+}
+
+baton_path_t context_path(const baton_event_t *event)
+{
+    baton_path_t only = BATON_PATH_NONE;
+    for (int path = 0; path < BATON_PATHS; path++) {
+        if (event->path_bytes[path] == 0)
+            continue;
+        if (only != BATON_PATH_NONE)
+            return BATON_PATH_NONE;
+        only = (baton_path_t)path;
+    }
+    return only;
 }

@@ -1,34 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copies: how fast scattered runs are copied from one pool into another, by one thread or by a crew, in turn by the C
- * library's memcpy and by streaming stores; the better of the two medians is the limit.
+ * copies: how fast scattered runs are copied from one pool into another. From a pool that is mapped here by the C
+ * library's memcpy or by streaming stores; from a process's own memory by process_vm_readv(2), up to 1,024 runs a call.
+ * By the caller alone, or each thread of a crew does a part: all of them are awake when the clock starts.
  */
 #ifndef BENCH_COPIES_H
 #define BENCH_COPIES_H
 
-#include "bench/samples.h"
-#include "bench/crew.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/uio.h>
+
 #include "plan/plan.h"
+
+struct crew {
+    unsigned num; /* the caller too; 0: none was started */
+    pthread_t *threads;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t round; /* under the lock; changes when work begins */
+    bool ends;      /* under the lock */
+    atomic_uint next, awake, done;
+    atomic_bool go;
+};
 
 struct copies {
     const char *source;
     char *target;
-    struct plan_run *runs; /* room for so many as copies_init was told: the caller fills them in */
-    struct samples way[2]; /* memcpy, streaming */
-    uint64_t turns;
+    int process;           /* whose memory the source is; 0: it is mapped here */
+    struct plan_run *runs; /* the caller fills them in */
+    struct iovec *mine, *theirs;
+    struct crew crew;
+    unsigned way;
     uint32_t count; /* runs of the measurement under way */
 };
 
-/** Maps every page of the source into this process, so that no measurement pays for page faults. 0, or -1: no
- * memory. */
-int copies_init(struct copies *c, const char *source, uint64_t bytes, char *target, uint32_t room);
+/**
+ * For `most` runs at a time. Maps every page of the source's `bytes` into this process, so that no measurement pays for
+ * page faults, unless they are of another `process`. Fails without memory.
+ */
+void copies_init(struct copies *c, const char *source, int process, uint64_t bytes, char *target, uint32_t most);
+/** Starts a crew of as many threads as Baton has copy workers (BATON_COPY_WORKERS). */
+void copies_share(struct copies *c);
+/** Of zeroed ones too. */
 void copies_fini(struct copies *c);
 
-/** Forgets the samples. */
-void copies_reset(struct copies *c);
-/** Copies the first `count` runs, by the way whose turn it is; NULL: alone. 0, or -1: no memory for the sample. */
-int copies_measure(struct copies *c, struct crew *crew, uint32_t count);
-/** The better way's median; 0 without samples. *way names that way. */
-uint64_t copies_best_ns(struct copies *c, const char **way);
+/** How many ways there are, and what one is called. */
+unsigned copies_ways(const struct copies *c);
+const char *copies_way_name(const struct copies *c, unsigned way);
+
+/** Copies the first `count` runs: the nanoseconds. */
+uint64_t copies_run(struct copies *c, unsigned way, uint32_t count);
 
 #endif

@@ -7,15 +7,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "bench/bench.h"
-#include "bench/conditions.h"
 #include "bench/fail.h"
 #include "bench/pace.h"
-#include "bench/pool.h"
-#include "bench/samples.h"
-#include "bench/stage.h"
+#include "bench/scene.h"
 #include "place/costs.h"
 #include "place/network.h"
 #include "topo/topo.h"
@@ -30,8 +25,8 @@
 
 /** Where a rank is. */
 struct place {
-    char host[64];
-    uint32_t node, llc, numa, package; /* node: the lowest rank of it; TOPO_UNKNOWN: it may run on several */
+    uint32_t node; /* the lowest rank of it */
+    struct topo_place at;
 };
 
 /** The engines of a pair, by their places in the roster. */
@@ -62,7 +57,7 @@ static uint32_t node_of(struct bench *b)
 {
     struct context context;
     uint32_t node = 0;
-    context_open(b, &context, &b->roster.ranks[b->roster.rank], NULL);
+    context_open(b, &context, &b->roster.ranks[b->roster.rank], NULL, NULL);
     while (baton_distance(context.baton, node) == BATON_DISTANCE_WORLD)
         node++;
     context_close(b, &context);
@@ -72,16 +67,9 @@ static uint32_t node_of(struct bench *b)
 static void find_places(struct run *run)
 {
     struct bench *b = run->bench;
-    struct topo_place here;
     struct place own = {.node = node_of(b)};
-    run->places = calloc((size_t)b->roster.size, sizeof *run->places);
-    if (run->places == NULL)
-        fail("out of memory");
-    topo_find(NULL, &here); /* what it cannot find is unknown */
-    memcpy(own.host, here.host, sizeof own.host);
-    own.llc = here.llc;
-    own.numa = here.numa;
-    own.package = here.package;
+    run->places = room((size_t)b->roster.size, sizeof *run->places);
+    topo_find(NULL, &own.at); /* what it cannot find is unknown */
     MPI_Allgather(&own, sizeof own, MPI_BYTE, run->places, sizeof own, MPI_BYTE, b->roster.comm);
 }
 
@@ -92,18 +80,18 @@ static void read_network(struct run *run)
     struct why why;
     if (path == NULL)
         return;
-    char *text = calloc(1, FILE_MAX);
+    char *text = room(FILE_MAX, 1);
     FILE *f = fopen(path, "r");
-    if (f == NULL || text == NULL || fread(text, 1, FILE_MAX - 1, f) == 0 || !feof(f))
+    if (f == NULL || fread(text, 1, FILE_MAX - 1, f) == 0 || !feof(f))
         fail("--network %s cannot be read on %s, or has more than %zu bytes", path,
-             run->places[run->bench->roster.rank].host, FILE_MAX - 1);
+             run->places[run->bench->roster.rank].at.host, FILE_MAX - 1);
     fclose(f);
     if (network_read(&run->network, text, &why) != 0)
         fail("--network %s: %s", path, why.text);
     free(text);
 }
 
-static bool have_one_switch(const struct run *run, const struct place *a, const struct place *b)
+static bool have_one_switch(const struct run *run, const struct topo_place *a, const struct topo_place *b)
 {
     uint32_t x[NETWORK_HEIGHT_MAX], y[NETWORK_HEIGHT_MAX];
     if (run->bench->options.network == NULL)
@@ -114,8 +102,8 @@ static bool have_one_switch(const struct run *run, const struct place *a, const 
 /* Switches above one another count as none: what is between is in proportion. */
 static unsigned class_of(const struct run *run, int producer, int consumer)
 {
-    const struct place *a = &run->places[producer], *b = &run->places[consumer];
-    if (a->node != b->node)
+    const struct topo_place *a = &run->places[producer].at, *b = &run->places[consumer].at;
+    if (run->places[producer].node != run->places[consumer].node)
         return have_one_switch(run, a, b) ? COST_SWITCH : COST_FAR;
     if (a->numa == TOPO_UNKNOWN || b->numa == TOPO_UNKNOWN)
         return UNKNOWN_CLASS;
@@ -138,62 +126,51 @@ static void find_pairs(struct run *run)
 {
     const struct roster *r = &run->bench->roster;
     for (int p = 0; p < r->num_engines; p++)
-        for (int d = 0; d < r->num_engines; d++) {
-            const struct roster_engine *from = &r->engines[p], *to = &r->engines[d];
-            if (p != d && (from->role & BATON_ROLE_PREFILL) && (to->role & BATON_ROLE_DECODE) && from->tp == 1 &&
-                from->pp == 1 && to->tp == 1 && to->pp == 1)
-                add_pair(&run->classes[class_of(run, from->first, to->first)], (struct pair){p, d});
-        }
+        for (int d = 0; d < r->num_engines; d++)
+            if (p != d && roster_is_single(r, p, BATON_ROLE_PREFILL) && roster_is_single(r, d, BATON_ROLE_DECODE))
+                add_pair(&run->classes[class_of(run, r->engines[p].first, r->engines[d].first)], (struct pair){p, d});
 }
 
 /* ---- one pair ---------------------------------------------------------------------------------------------------- */
 
-/* By the consumer: the median time of a transfer. */
-static double measure(struct stage *s, uint64_t *transfers)
+static void measure(struct scene *s, struct transfers *row)
 {
-    const struct options *o = &s->bench->options;
-    uint32_t batch = (uint32_t)o->batch.value[0];
-    struct samples total = {0};
-    struct stage_transfer t;
+    const uint32_t batch = s->form.max_batch;
+    struct transfer t;
     struct pace pace;
     for (unsigned i = 0; i < WARM_UPS; i++)
-        stage_pull(s, batch, false, &t);
+        scene_move(s, batch, false, &t);
     pace_begin(&pace, s->bench, ITERS_LEAST, ITERS_MOST, "from rank %d to rank %d", s->bench->producer,
                s->bench->consumer);
     pace.seconds /= PAIRS_MOST;
     while (pace_next(&pace)) {
-        stage_pull(s, batch, false, &t);
-        if (samples_add(&total, t.total_ns) != 0)
-            fail("out of memory for samples");
+        scene_move(s, batch, false, &t);
+        transfers_add(row, &t, 0);
     }
-    stage_verify(s, batch, false);
-    double ns = (double)samples_quantile(&total, 0.5);
-    *transfers = total.count;
-    samples_fini(&total);
-    return ns;
+    scene_verify(s, batch, false);
 }
 
 static void run_pair(struct bench *b, const struct pair *pair, struct class *c)
 {
     const struct options *o = &b->options;
-    struct stage stage;
-    struct {
-        double ns;
-        uint64_t transfers;
-    } found = {0, 0};
+    const uint64_t block = o->block.value[0], batch = o->batch.value[0];
+    struct scene scene;
+    struct transfers row = {0};
     b->prefill = pair->prefill;
     b->decode = pair->decode;
     b->producer = b->roster.engines[pair->prefill].first;
     b->consumer = b->roster.engines[pair->decode].first;
-    stage_open(b, &stage, o->block.value[0], pool_blocks(o, POOL_LEAST, o->block.value[0]),
-               (uint32_t)o->batch.value[0]);
-    if (bench_is_consumer(b))
-        found.ns = measure(&stage, &found.transfers);
-    stage_serve(&stage);
-    MPI_Bcast(&found, sizeof found, MPI_BYTE, b->consumer, b->roster.comm);
-    stage_close(&stage);
-    double ns_a_byte = found.ns / (double)(o->block.value[0] * o->batch.value[0]);
-    c->transfers += found.transfers;
+    scene_open(b, &scene,
+               &(struct scene_form){.block_bytes = block,
+                                    .num_blocks = blocks_pool_blocks(o, POOL_LEAST, block),
+                                    .max_batch = (uint32_t)batch});
+    measure(&scene, &row);
+    uint64_t found[] = {samples_quantile(&row.total, 0.5), row.total.count};
+    channel_share(b->roster.comm, b->consumer, found, sizeof found);
+    scene_close(&scene);
+    transfers_fini(&row);
+    const double ns_a_byte = (double)found[0] / (double)(block * batch);
+    c->transfers += found[1];
     if (c->ns_a_byte == 0 || ns_a_byte < c->ns_a_byte)
         c->ns_a_byte = ns_a_byte;
 }
@@ -227,8 +204,6 @@ static void print(const struct run *run)
 void distances_run(struct bench *b)
 {
     struct run run = {.bench = b};
-    report_open(&b->report, &b->options, b->roster.rank == 0, NULL, 0);
-    conditions_note(b);
     find_places(&run);
     read_network(&run);
     find_pairs(&run);

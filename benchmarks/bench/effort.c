@@ -3,6 +3,9 @@
 #include "bench/effort.h"
 
 #include <dirent.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -59,4 +62,43 @@ void effort_add(struct effort *sum, struct effort more)
 {
     sum->cpu_ns += more.cpu_ns;
     sum->wakeups += more.wakeups;
+}
+
+void cost_add(struct cost *c, uint64_t transfers, uint64_t bytes, struct effort consumer, struct effort producer)
+{
+    c->transfers += transfers;
+    c->bytes += bytes;
+    effort_add(&c->consumer, consumer);
+    effort_add(&c->producer, producer);
+}
+
+double cost_cpu_s_gib(const struct cost *c, const struct effort *side)
+{
+    return (double)side->cpu_ns / 1e9 / ((double)c->bytes / (1 << 30));
+}
+
+struct footprint footprint_read(const void *pool, uint64_t pool_bytes)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)pool;
+    struct footprint sum = {0};
+    uint64_t from, to, kib;
+    char line[4096], marks[8];
+    bool is_private = false, pool_is_private = false;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    if (file == NULL)
+        fail("cannot read /proc/self/smaps");
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to, marks) == 3) {
+            is_private = marks[3] == 'p';
+            pool_is_private |= is_private && from <= address && address < to;
+        } else if (sscanf(line, "Private_Clean: %" SCNu64 " kB", &kib) == 1 ||
+                   sscanf(line, "Private_Dirty: %" SCNu64 " kB", &kib) == 1) {
+            sum.all_kib += kib;
+            sum.private_kib += is_private ? kib : 0;
+        }
+    }
+    fclose(file);
+    if (pool_is_private)
+        sum.private_kib -= pool_bytes / 1024;
+    return sum;
 }

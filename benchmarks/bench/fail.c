@@ -2,6 +2,7 @@
 /* fail: see the header. */
 #include "bench/fail.h"
 
+#include <errno.h>
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ void fail(const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fflush(stdout);
-    fprintf(stderr, "baton-bench: %s\n", text);
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
     fflush(stderr);
     MPI_Abort(MPI_COMM_WORLD, 1);
     abort();
@@ -27,4 +28,12 @@ void fail_on(int rc, const char *call)
 {
     if (rc < 0)
         fail("%s: %s: %s", call, baton_errname(rc), baton_errmsg());
+}
+
+void *room(size_t count, size_t size)
+{
+    void *made = calloc(count > 0 ? count : 1, size);
+    if (made == NULL)
+        fail("out of memory for %zu pieces of %zu bytes", count, size);
+    return made;
 }

@@ -24,21 +24,15 @@
 
 #include "base/clock.h"
 #include "base/settings.h"
-#include "bench/bench.h"
-#include "bench/blocks.h"
 #include "bench/channel.h"
 #include "bench/conditions.h"
 #include "bench/context.h"
 #include "bench/fail.h"
-#include "bench/hush.h"
+#include "bench/halt.h"
 #include "bench/pace.h"
-#include "bench/pattern.h"
 #include "bench/samples.h"
 #include "bench/walk.h"
 #include "core/path.h"
-
-static const char *const columns[] = {"op",           "path",   "behind", "block_bytes", "batch",    "alone_us_p50",
-                                      "alone_us_p90", "us_p50", "us_p90", "ratio_p90",   "bound_us", "within"};
 
 #define POOL (UINT64_C(64) << 20) /* of a producer */
 #define DEPTH 2u                  /* big wants of an engine at a time */
@@ -50,12 +44,11 @@ static const char *const columns[] = {"op",           "path",   "behind", "block
 enum behind { SAME, OTHERS, ALL, STOPPED };
 static const char *const behind_names[] = {"same", "others", "all", "stopped"};
 
-enum command_kind { COMMAND_OFFER = 1, COMMAND_OVER, COMMAND_STOP, COMMAND_END };
-
-struct command {
-    uint32_t kind, batch, smalls, bigs; /* OFFER: how many of each */
-    uint32_t first, step;               /* the small ones first, first + step, ... */
-    uint64_t serial;
+/* A phase: small wants of engines [0, small_engines), behind big ones of engines [first, last), of which the last
+   `stopped` ones are stopped meanwhile. */
+struct phase {
+    uint32_t batch; /* of a small want */
+    uint32_t small_engines, first, last, stopped;
 };
 
 /** A prefill engine of one rank. */
@@ -75,8 +68,7 @@ struct slot {
 struct run {
     struct bench *bench;
     struct context context;
-    baton_geometry_t geometry;
-    baton_tensor_t tensor;
+    struct blocks cache;
     struct settings settings;
     uint64_t block_bytes, pool;
     uint32_t big;       /* blocks of a big want */
@@ -84,9 +76,11 @@ struct run {
     uint32_t bigs;      /* wants of an engine, at most */
     struct engine *engine;
     uint32_t num_engines; /* the first is the peer of the small wants */
+    int own;              /* this rank's place among them, or -1 */
     struct walk source, target, order;
     uint32_t *ids, *from;
     uint64_t serial;
+    baton_id_t *offered; /* of a producer, in a phase */
     /* of the consumer, in a phase */
     struct slot *slot; /* [engine * DEPTH + k] */
     uint32_t open;     /* big wants */
@@ -102,15 +96,16 @@ static void find_engines(struct run *run)
     struct {
         long host;
         int pid;
-    } me = {gethostid(), (int)getpid()}, *all = calloc((size_t)r->size, sizeof *all);
-    run->engine = calloc((size_t)r->num_engines, sizeof *run->engine);
-    if (!all || !run->engine)
-        fail("out of memory");
+    } me = {gethostid(), (int)getpid()}, *all = room((size_t)r->size, sizeof *all);
+    run->engine = room((size_t)r->num_engines, sizeof *run->engine);
+    run->own = -1;
     MPI_Allgather(&me, sizeof me, MPI_BYTE, all, sizeof me, MPI_BYTE, r->comm);
     for (int e = b->prefill; e < r->num_engines; e++) {
         const struct roster_engine *from = &r->engines[e];
-        if (e == b->decode || !(from->role & BATON_ROLE_PREFILL) || from->tp != 1 || from->pp != 1)
+        if (e == b->decode || !roster_is_single(r, e, BATON_ROLE_PREFILL))
             continue;
+        if (from->first == r->rank)
+            run->own = (int)run->num_engines;
         run->engine[run->num_engines++] = (struct engine){.name = from->name,
                                                           .rank = from->first,
                                                           .pid = all[from->first].pid,
@@ -119,23 +114,7 @@ static void find_engines(struct run *run)
     free(all);
 }
 
-static int own_engine(const struct run *run)
-{
-    for (uint32_t e = 0; e < run->num_engines; e++)
-        if (run->engine[e].rank == run->bench->roster.rank)
-            return (int)e;
-    return -1;
-}
-
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
-
-static void describe(struct run *run)
-{
-    uint32_t blocks = DEPTH * run->big;
-    if (bench_is_consumer(run->bench))
-        blocks = run->num_engines * DEPTH * run->big + 2 * run->max_batch;
-    blocks_describe(run->block_bytes, blocks, &run->geometry, &run->tensor);
-}
 
 /* The blocks of big want i: in a producer's cache, or in the consumer's, where each producer has a region of its
    own. */
@@ -151,93 +130,83 @@ static void small_source(struct run *run, uint64_t serial, uint32_t i, uint32_t 
     walk_draw(&run->order, serial * 1009 + (uint64_t)i * batch, batch, ids);
 }
 
-static void small_key(uint64_t serial, uint32_t i, char key[BATON_KEY_MAX])
+/* "small-3-7", or with `what` "big": of that phase, and its place there. */
+static void key_of(const struct run *run, const char *what, uint32_t i, char key[BATON_KEY_MAX])
 {
-    snprintf(key, BATON_KEY_MAX, "small-%" PRIu64 "-%" PRIu32, serial, i);
+    snprintf(key, BATON_KEY_MAX, "%s-%" PRIu64 "-%" PRIu32, what, run->serial, i);
 }
 
-static void big_key(uint64_t serial, uint32_t i, char key[BATON_KEY_MAX])
+/* Engines [first, last) wait here until the consumer comes. */
+static void signal_to(const struct run *run, uint32_t first, uint32_t last)
 {
-    snprintf(key, BATON_KEY_MAX, "big-%" PRIu64 "-%" PRIu32, serial, i);
+    const struct bench *b = run->bench;
+    char now = 1;
+    for (uint32_t e = first; e < last && bench_is_consumer(b); e++)
+        channel_send(b->roster.comm, run->engine[e].rank, &now, sizeof now);
+    if (run->own >= (int)first && run->own < (int)last)
+        channel_receive(b->roster.comm, b->consumer, &now, sizeof now, CHANNEL_ASLEEP);
+}
+
+/* The consumer waits here until all engines have come. */
+static void finish(const struct run *run)
+{
+    const struct bench *b = run->bench;
+    char done = 1;
+    for (uint32_t e = 0; e < run->num_engines && bench_is_consumer(b); e++)
+        channel_receive(b->roster.comm, run->engine[e].rank, &done, sizeof done, CHANNEL_ASLEEP);
+    if (run->own >= 0)
+        channel_send(b->roster.comm, b->consumer, &done, sizeof done);
 }
 
 /* ---- a producer -------------------------------------------------------------------------------------------------- */
 
-static uint32_t offer_all(struct run *run, const struct command *c, baton_id_t *offered)
+static uint32_t offer_all(struct run *run, const struct phase *p, uint32_t smalls, uint32_t bigs)
 {
     char key[BATON_KEY_MAX];
     uint32_t n = 0;
-    for (uint32_t i = c->first; i < c->smalls; i += c->step) {
-        small_key(c->serial, i, key);
-        small_source(run, c->serial, i, c->batch, run->ids);
-        offered[n++] = blocks_offer(&run->context, key, run->ids, c->batch);
+    for (uint32_t i = (uint32_t)run->own; i < smalls; i += p->small_engines) {
+        key_of(run, "small", i, key);
+        small_source(run, run->serial, i, p->batch, run->ids);
+        run->offered[n++] = context_offer(&run->context, key, run->ids, p->batch, 0);
     }
-    for (uint32_t i = 0; i < c->bigs; i++) {
-        big_key(c->serial, i, key);
+    for (uint32_t i = 0; i < bigs; i++) {
+        key_of(run, "big", i, key);
         big_blocks(run, &run->source, 0, i);
-        offered[n++] = blocks_offer(&run->context, key, run->ids, run->big);
+        run->offered[n++] = context_offer(&run->context, key, run->ids, run->big, 0);
     }
     return n;
 }
 
-/* Offers that were not wanted are cancelled. The others end by themselves. */
-static void end_all(struct run *run, const baton_id_t *offered, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        fail_on(baton_cancel(run->context.baton, offered[i]), "baton_cancel");
-    blocks_await_offers(&run->context, n);
-}
-
 static void stop_myself(void)
 {
-    hush_begin();
+    halt_begin();
     if (raise(SIGSTOP) != 0)
         fail("cannot stop: %s", strerror(errno));
-    hush_end();
+    halt_end();
 }
 
-static void obey(struct run *run)
+/* Offers that were not wanted are cancelled in the end. The others end by themselves. */
+static void produce(struct run *run, const struct phase *p, uint32_t bigs)
 {
-    const struct bench *b = run->bench;
-    baton_id_t *offered = calloc(SMALL_A_PHASE + run->bigs, sizeof *offered);
-    struct command c = {0};
-    uint32_t n = 0;
-    char done = 1;
-    if (!offered)
-        fail("out of memory");
-    while (c.kind != COMMAND_END) {
-        channel_receive(b->roster.comm, b->consumer, &c, sizeof c, CHANNEL_ASLEEP);
-        if (c.kind == COMMAND_STOP) {
-            stop_myself();
-            continue;
-        }
-        if (c.kind == COMMAND_OFFER)
-            n = offer_all(run, &c, offered);
-        if (c.kind == COMMAND_OVER)
-            end_all(run, offered, n);
-        channel_send(b->roster.comm, b->consumer, &done, sizeof done);
+    const uint32_t own = (uint32_t)run->own, from = run->num_engines - p->stopped;
+    signal_to(run, 0, run->num_engines);
+    const bool loads = own >= p->first && own < p->last;
+    const uint32_t n = offer_all(run, p, own < p->small_engines ? SMALL_A_PHASE : 0, loads ? bigs : 0);
+    finish(run);
+    if (own >= from) {
+        signal_to(run, from, run->num_engines);
+        stop_myself();
     }
-    free(offered);
+    signal_to(run, 0, run->num_engines);
+    context_end_offers(&run->context, run->offered, n);
+    finish(run);
 }
 
 /* ---- the consumer ------------------------------------------------------------------------------------------------ */
 
-static void command(struct run *run, uint32_t engine, struct command c)
-{
-    char done;
-    channel_send(run->bench->roster.comm, run->engine[engine].rank, &c, sizeof c);
-    channel_receive(run->bench->roster.comm, run->engine[engine].rank, &done, sizeof done, CHANNEL_ASLEEP);
-}
-
-static void command_all(struct run *run, struct command c)
-{
-    for (uint32_t e = 0; e < run->num_engines; e++)
-        command(run, e, c);
-}
-
 static baton_id_t want(struct run *run, uint32_t engine, const char *key, uint32_t blocks, void *user)
 {
-    return blocks_want(&run->context, run->engine[engine].name, key, run->ids, blocks, BATON_MODE_PULL, user);
+    return context_want(&run->context, run->engine[engine].name, key, run->ids, blocks, BATON_MODE_PULL, user);
 }
 
 static void want_big(struct run *run, struct slot *slot)
@@ -246,7 +215,7 @@ static void want_big(struct run *run, struct slot *slot)
     uint32_t engine = (uint32_t)(slot - run->slot) / DEPTH;
     if (slot->next >= run->bigs)
         return;
-    big_key(run->serial, slot->next, key);
+    key_of(run, "big", slot->next, key);
     big_blocks(run, &run->target, engine, slot->next);
     slot->id = want(run, engine, key, run->big, slot);
     slot->next += DEPTH;
@@ -271,8 +240,8 @@ static bool count_event(struct run *run, bool more, const baton_event_t *event)
 
 static bool take_event(struct run *run, bool more, baton_event_t *event)
 {
-    if (!context_await(&run->context, event, BLOCKS_PATIENCE_MS))
-        fail("no event for %u ms", BLOCKS_PATIENCE_MS);
+    if (!context_await(&run->context, event, CONTEXT_PATIENCE_MS))
+        fail("no event for %u ms", CONTEXT_PATIENCE_MS);
     return count_event(run, more, event);
 }
 
@@ -284,38 +253,25 @@ static void take_big_events(struct run *run)
         count_event(run, false, &event);
 }
 
-static void check(struct run *run, uint32_t i, uint32_t batch, uint32_t first)
-{
-    uint64_t at;
-    small_source(run, run->serial, i, batch, run->from);
-    for (uint32_t k = 0; k < batch; k++) {
-        char *block = run->context.pool + (first + 2 * k) * run->block_bytes;
-        if (!pattern_check(block, run->block_bytes, run->from[k], &at)) {
-            fprintf(stderr, "baton-bench: wrong data: small want %" PRIu32 ", block %" PRIu32 ", byte %" PRIu64 "\n", i,
-                    k, at);
-            run->bench->status = 1;
-            return;
-        }
-        memset(block, 0, run->block_bytes);
-    }
-}
-
 static void want_small(struct run *run, uint32_t engine, uint32_t i, uint32_t batch, struct samples *out)
 {
     char key[BATON_KEY_MAX];
     baton_event_t event;
-    uint32_t first = run->num_engines * DEPTH * run->big;
     for (uint32_t k = 0; k < batch; k++)
-        run->ids[k] = first + 2 * k;
-    small_key(run->serial, i, key);
+        run->ids[k] = run->num_engines * DEPTH * run->big + 2 * k;
+    key_of(run, "small", i, key);
     uint64_t begin = clock_now_ns();
     want(run, engine, key, batch, NULL);
     while (!take_event(run, true, &event))
         continue;
-    if (samples_add(out, clock_now_ns() - begin) != 0)
-        fail("out of memory for samples");
-    run->path = blocks_path(&event);
-    check(run, i, batch, first);
+    samples_add(out, clock_now_ns() - begin);
+    run->path = context_path(&event);
+    for (uint32_t k = 0; k < batch; k++)
+        run->ids[k] = run->num_engines * DEPTH * run->big + 2 * k; /* big wants have followed meanwhile */
+    small_source(run, run->serial, i, batch, run->from);
+    if (!blocks_check(&run->cache, 0, run->from, run->ids, batch, false, key))
+        run->bench->status = 1;
+    blocks_poison(&run->cache, run->ids, batch);
 }
 
 /* Asks the kernel: in the file, the state stands behind the name in brackets. */
@@ -333,10 +289,8 @@ static char state_of(int pid)
 
 static void stop_engines(struct run *run, uint32_t stopped)
 {
-    for (uint32_t e = run->num_engines - stopped; e < run->num_engines; e++)
-        channel_send(run->bench->roster.comm, run->engine[e].rank, &(struct command){.kind = COMMAND_STOP},
-                     sizeof(struct command));
-    uint64_t end = clock_now_ns() + BLOCKS_PATIENCE_MS * CLOCK_NS_PER_MS;
+    signal_to(run, run->num_engines - stopped, run->num_engines);
+    uint64_t end = clock_now_ns() + CONTEXT_PATIENCE_MS * CLOCK_NS_PER_MS;
     for (uint32_t e = run->num_engines - stopped; e < run->num_engines; e++)
         while (state_of(run->engine[e].pid) != 'T') {
             if (clock_now_ns() > end)
@@ -353,123 +307,121 @@ static void continue_engines(const struct run *run, uint32_t stopped)
             fail("engine %s cannot be continued: %s", run->engine[e].name, strerror(errno));
 }
 
-/* Small wants of engines [0, small_engines), behind big ones of engines [first, last). */
-static void phase(struct run *run, uint32_t batch, uint32_t small_engines, uint32_t first, uint32_t last,
-                  uint32_t stopped, struct samples *out)
+static void consume(struct run *run, const struct phase *p, struct samples *out)
 {
+    const bool loads = p->last > p->first;
     baton_event_t event;
-    run->serial++;
-    for (uint32_t e = 0; e < run->num_engines; e++) {
-        bool serves = e < small_engines, loads = e >= first && e < last;
-        command(run, e,
-                (struct command){.kind = COMMAND_OFFER,
-                                 .batch = batch,
-                                 .smalls = serves ? SMALL_A_PHASE : 0,
-                                 .bigs = loads ? run->bigs : 0,
-                                 .first = e,
-                                 .step = small_engines,
-                                 .serial = run->serial});
-        for (uint32_t k = 0; k < DEPTH; k++) {
-            run->slot[e * DEPTH + k] = (struct slot){.next = k};
-            if (loads)
-                want_big(run, &run->slot[e * DEPTH + k]);
-        }
+    signal_to(run, 0, run->num_engines);
+    finish(run);
+    for (uint32_t i = 0; i < run->num_engines * DEPTH; i++) {
+        run->slot[i] = (struct slot){.next = i % DEPTH};
+        if (i / DEPTH >= p->first && i / DEPTH < p->last)
+            want_big(run, &run->slot[i]);
     }
     if (run->open > 0)
         nanosleep(&(struct timespec){.tv_nsec = SETTLE_US * 1000}, NULL);
-    if (last > first && stopped > 0)
-        stop_engines(run, stopped);
-    for (uint32_t i = 0; i < SMALL_A_PHASE && (last == first || run->open > 0); i++)
-        want_small(run, i % small_engines, i, batch, out);
-    if (last > first)
-        continue_engines(run, stopped);
+    if (p->stopped > 0)
+        stop_engines(run, p->stopped);
+    for (uint32_t i = 0; i < SMALL_A_PHASE && (!loads || run->open > 0); i++)
+        want_small(run, i % p->small_engines, i, p->batch, out);
+    continue_engines(run, p->stopped);
     for (uint32_t i = 0; i < run->num_engines * DEPTH; i++)
         if (run->slot[i].open)
             fail_on(baton_cancel(run->context.baton, run->slot[i].id), "baton_cancel");
     while (run->open > 0)
         take_event(run, false, &event);
-    command_all(run, (struct command){.kind = COMMAND_OVER});
+    signal_to(run, 0, run->num_engines);
+    finish(run);
 }
 
-/* Nanoseconds a byte of a big want alone. */
+static void run_phase(struct run *run, const struct phase *p, struct samples *out)
+{
+    run->serial++;
+    if (bench_is_consumer(run->bench))
+        consume(run, p, out);
+    else if (run->own >= 0)
+        produce(run, p, run->bigs);
+}
+
+/* One big want of the first engine, alone. */
 static void move_one(struct run *run, struct samples *out)
 {
+    static const struct phase alone = {.last = 1, .small_engines = 0};
     baton_event_t event;
-    struct slot *slot = &run->slot[0];
     run->serial++;
-    command(run, 0, (struct command){.kind = COMMAND_OFFER, .bigs = 1, .step = 1, .serial = run->serial});
-    *slot = (struct slot){.next = 0};
-    uint64_t begin = clock_now_ns();
-    want_big(run, slot);
+    if (run->own >= 0)
+        produce(run, &alone, 1);
+    if (!bench_is_consumer(run->bench))
+        return;
+    signal_to(run, 0, run->num_engines);
+    finish(run);
+    run->slot[0] = (struct slot){.next = 0};
+    const uint64_t begin = clock_now_ns();
+    want_big(run, &run->slot[0]);
     take_event(run, false, &event);
-    if (samples_add(out, clock_now_ns() - begin) != 0)
-        fail("out of memory for samples");
-    command(run, 0, (struct command){.kind = COMMAND_OVER});
+    samples_add(out, clock_now_ns() - begin);
+    signal_to(run, 0, run->num_engines);
+    finish(run);
 }
 
 /* ---- a row ------------------------------------------------------------------------------------------------------- */
 
 static void print(struct run *run, enum behind behind, uint32_t batch, uint32_t competing, struct samples *s)
 {
-    const struct options *o = &run->bench->options;
-    struct report_row row = {0};
+    struct report *r = &run->bench->report;
     struct samples *alone = &s[0], *behind_it = &s[1];
-    double alone_90 = (double)samples_quantile(alone, 0.9), us_90 = (double)samples_quantile(behind_it, 0.9);
-    double big_bytes = (double)run->big * (double)run->block_bytes;
-    double ns_a_byte = (double)samples_quantile(&s[2], 0.5) / big_bytes;
+    const double alone_90 = samples_us(alone, 0.9), us_90 = samples_us(behind_it, 0.9);
+    const double big_bytes = (double)run->big * (double)run->block_bytes;
+    const double ns_a_byte = (double)samples_quantile(&s[2], 0.5) / big_bytes;
     const struct settings *set = &run->settings;
-    double in_flight = (double)(path_is_far(run->path) ? set->rma_bytes : set->copy_bytes * set->copy_workers);
-    double ahead = in_flight + competing * (double)set->chunk_bytes;
-    double bound = behind == STOPPED ? 2 * alone_90 : 3 * alone_90 + ahead * ns_a_byte;
-    report_cell(&row, "%s", options_op_name(o));
-    report_cell(&row, "%s", bench_path_name(run->path));
-    report_cell(&row, "%s", behind_names[behind]);
-    report_cell(&row, "%" PRIu64, run->block_bytes);
-    report_cell(&row, "%" PRIu32, batch);
-    report_cell(&row, "%.1f", (double)samples_quantile(alone, 0.5) / 1e3);
-    report_cell(&row, "%.1f", alone_90 / 1e3);
-    report_cell(&row, "%.1f", (double)samples_quantile(behind_it, 0.5) / 1e3);
-    report_cell(&row, "%.1f", us_90 / 1e3);
-    report_cell(&row, "%.2f", us_90 / alone_90);
-    report_cell(&row, "%.1f", bound / 1e3);
-    report_cell(&row, "%s", us_90 <= bound ? "yes" : "no");
-    report_add(&run->bench->report, &row);
-    report_note(&run->bench->report,
-                "  %zu small wants alone, %zu behind %" PRIu32 " big ones of %.0f MiB, which alone move %.2f GB/s",
+    const double in_flight = (double)(path_is_far(run->path) ? set->rma_bytes : set->copy_bytes * set->copy_workers);
+    const double ahead = in_flight + competing * (double)set->chunk_bytes;
+    const double bound = behind == STOPPED ? 2 * alone_90 : 3 * alone_90 + ahead * ns_a_byte / 1e3;
+    report_row(r,
+               "path=%s|behind=%s|block_bytes=%" PRIu64 "|batch=%" PRIu32
+               "|alone_us_p50=%.1f|alone_us_p90=%.1f|us_p50=%.1f|us_p90=%.1f|ratio_p90=%.2f|bound_us=%.1f|within=%s",
+               bench_path_name(run->path), behind_names[behind], run->block_bytes, batch, samples_us(alone, 0.5),
+               alone_90, samples_us(behind_it, 0.5), us_90, us_90 / alone_90, bound, us_90 <= bound ? "yes" : "no");
+    report_note(r, "  %zu small wants alone, %zu behind %" PRIu32 " big ones of %.0f MiB, which alone move %.2f GB/s",
                 alone->count, behind_it->count, competing, big_bytes / (1 << 20), 1 / ns_a_byte);
 }
 
 static void run_row(struct run *run, enum behind behind, uint32_t batch)
 {
-    const struct options *o = &run->bench->options;
-    uint32_t stopped = behind == STOPPED ? o->stop_engines : 0, small_engines = 1;
-    uint32_t first = behind == OTHERS ? 1 : 0, last = behind == SAME ? 1 : run->num_engines;
+    const uint32_t stopped = behind == STOPPED ? run->bench->options.stop_engines : 0,
+                   awake = run->num_engines - stopped;
+    const struct phase loaded = {.batch = batch,
+                                 .small_engines = behind == STOPPED ? awake : 1,
+                                 .first = behind == STOPPED ? awake : behind == OTHERS,
+                                 .last = behind == SAME ? 1 : run->num_engines,
+                                 .stopped = stopped},
+                       alone = {.batch = batch, .small_engines = loaded.small_engines};
+    struct phase warm = loaded;
     struct samples s[3] = {{0}}, ignored = {0};
     struct pace pace;
-    if (behind == STOPPED)
-        first = small_engines = run->num_engines - stopped;
-    phase(run, batch, small_engines, 0, 0, 0, &ignored); /* warm */
-    phase(run, batch, small_engines, first, last, 0, &ignored);
+    warm.stopped = 0;
+    run_phase(run, &alone, &ignored);
+    run_phase(run, &warm, &ignored);
     pace_begin(&pace, run->bench, ROUNDS_LEAST, ROUNDS_MOST, "%" PRIu64 " x %" PRIu32 ", behind %s", run->block_bytes,
                batch, behind_names[behind]);
     while (pace_next(&pace)) {
         move_one(run, &s[2]);
-        phase(run, batch, small_engines, 0, 0, 0, &s[0]);
-        phase(run, batch, small_engines, first, last, stopped, &s[1]);
+        run_phase(run, &alone, &s[0]);
+        run_phase(run, &loaded, &s[1]);
     }
-    if (s[1].count == 0)
+    if (bench_is_consumer(run->bench) && s[1].count == 0)
         fail("all big wants had ended before the small ones were called: make --pool or --load larger");
-    print(run, behind, batch, (last - first) * DEPTH, s);
+    print(run, behind, batch, (loaded.last - loaded.first) * DEPTH, s);
     for (unsigned i = 0; i < 3; i++)
         samples_fini(&s[i]);
     samples_fini(&ignored);
 }
 
-static void run_consumer(struct run *run)
+static void run_rows(struct run *run)
 {
     const struct options *o = &run->bench->options;
     for (unsigned i = 0; i < o->batch.count; i++) {
-        uint32_t batch = (uint32_t)o->batch.value[i];
+        const uint32_t batch = (uint32_t)o->batch.value[i];
         if (o->stop_engines > 0) {
             run_row(run, STOPPED, batch);
             continue;
@@ -480,7 +432,6 @@ static void run_consumer(struct run *run)
             run_row(run, ALL, batch);
         }
     }
-    command_all(run, (struct command){.kind = COMMAND_END});
 }
 
 /* ---- a block size ------------------------------------------------------------------------------------------------ */
@@ -495,19 +446,20 @@ static void open_run(struct run *run, uint64_t block_bytes)
         fail("--pool of %" PRIu64 " bytes is too small for %" PRIu32 " blocks twice", run->pool, run->max_batch);
     uint64_t bigs = o->load / (run->big * block_bytes);
     run->bigs = bigs < DEPTH ? DEPTH : bigs > 1024 ? 1024 : (uint32_t)bigs;
-    describe(run);
-    bool moves = bench_is_consumer(run->bench) || own_engine(run) >= 0;
+    const bool consumes = bench_is_consumer(run->bench);
+    blocks_describe_plain(&run->cache, 1, block_bytes,
+                          consumes ? run->num_engines * DEPTH * run->big + 2 * run->max_batch : DEPTH * run->big);
     context_open(run->bench, &run->context, &run->bench->roster.ranks[run->bench->roster.rank],
-                 moves ? &run->geometry : NULL);
-    run->ids = calloc(run->big, sizeof *run->ids);
-    run->from = calloc(run->max_batch, sizeof *run->from);
-    run->slot = calloc(run->num_engines * DEPTH, sizeof *run->slot);
-    if (!run->ids || !run->from || !run->slot || walk_init(&run->source, run->big, walk_random(&seed)) != 0 ||
-        walk_init(&run->target, run->big, walk_random(&seed)) != 0 ||
-        walk_init(&run->order, DEPTH * run->big, walk_random(&seed)) != 0)
-        fail("out of memory for block tables");
-    if (own_engine(run) >= 0)
-        blocks_fill(run->context.pool, block_bytes, DEPTH * run->big, 0);
+                 consumes || run->own >= 0 ? &run->cache : NULL, NULL);
+    run->ids = room(run->big, sizeof *run->ids);
+    run->from = room(run->max_batch, sizeof *run->from);
+    run->slot = room(run->num_engines * DEPTH, sizeof *run->slot);
+    run->offered = room(SMALL_A_PHASE + run->bigs, sizeof *run->offered);
+    walk_init(&run->source, run->big, &seed);
+    walk_init(&run->target, run->big, &seed);
+    walk_init(&run->order, DEPTH * run->big, &seed);
+    if (run->own >= 0)
+        blocks_fill(&run->cache, 0);
     channel_barrier(run->bench->roster.comm);
 }
 
@@ -515,24 +467,22 @@ static void close_run(struct run *run)
 {
     channel_barrier(run->bench->roster.comm);
     context_close(run->bench, &run->context);
+    blocks_fini(&run->cache);
     walk_fini(&run->source);
     walk_fini(&run->target);
     walk_fini(&run->order);
     free(run->ids);
     free(run->from);
     free(run->slot);
+    free(run->offered);
 }
 
 void fairness_run(struct bench *b)
 {
     const struct options *o = &b->options;
-    struct run run = {.bench = b, .pool = o->pool ? o->pool : POOL};
-    report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
-    conditions_note(b);
+    struct run run = {.bench = b, .pool = o->pool ? o->pool : POOL, .max_batch = (uint32_t)option_list_most(&o->batch)};
     fail_on(settings_read(&run.settings, environ), "settings");
     find_engines(&run);
-    for (unsigned i = 0; i < o->batch.count; i++)
-        run.max_batch = o->batch.value[i] > run.max_batch ? (uint32_t)o->batch.value[i] : run.max_batch;
     if (o->stop_engines >= run.num_engines)
         fail("--stop-engines %" PRIu32 ": only %" PRIu32 " prefill engines of one rank run", o->stop_engines,
              run.num_engines);
@@ -549,10 +499,7 @@ void fairness_run(struct bench *b)
                             : "3 x alone p90, and the time of all that may be in flight over the path (rma_bytes, "
                               "copy_bytes a worker) and of one chunk_bytes a big want");
         }
-        if (bench_is_consumer(b))
-            run_consumer(&run);
-        else if (own_engine(&run) >= 0)
-            obey(&run);
+        run_rows(&run);
         close_run(&run);
     }
     free(run.engine);

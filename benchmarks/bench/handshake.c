@@ -9,20 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
-#include "bench/bench.h"
 #include "bench/channel.h"
 #include "bench/conditions.h"
 #include "bench/context.h"
 #include "bench/fail.h"
 
-static const char *const columns[] = {"op", "engine", "ms", "status"};
-
 #define LAYERS 8u /* of the pretended model, or as many as pipeline stages; heads alike */
 #define HEADS 16u
-#define BLOCK_TOKENS 16u
 #define BLOCKS 4u      /* of one transfer */
 #define SETTLE_MS 500u /* after which a rank that meant to stop has stopped, and others have passed the barrier */
 #define LATE_MS 1000u  /* how far past its deadline a want may end */
@@ -42,8 +37,7 @@ struct outcome {
 struct run {
     struct bench *bench;
     struct context context;
-    baton_geometry_t geometry;
-    baton_tensor_t *tensors;
+    struct blocks cache;
     struct outcome *outcome[ROUNDS]; /* by engine of the roster */
 };
 
@@ -80,32 +74,19 @@ static void describe_cache(struct run *run)
 {
     const struct roster *r = &run->bench->roster;
     const baton_open_params_t *self = &r->ranks[r->rank];
-    baton_geometry_t *g = &run->geometry;
-    *g = (baton_geometry_t){
-        .size = sizeof(baton_geometry_t),
-        .model = "baton-bench",
-        .dtype = "bf16",
-        .elem_bytes = 2,
-        .planes = 2,
-        .head_size = 16,
-        .num_groups = 1,
-        .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = ROUNDS * BLOCKS * (uint32_t)r->num_engines}},
-        .num_splits = 1,
-        .splits = {{.heads_total = HEADS}},
-        .layers_total = LAYERS};
+    struct blocks_form form = {.num_blocks = ROUNDS * BLOCKS * (uint32_t)r->num_engines,
+                               .planes = 2,
+                               .head_size = 16,
+                               .heads = HEADS,
+                               .layers = LAYERS,
+                               .layout = BATON_LAYOUT_BLOCK_MAJOR};
     for (int e = 0; e < r->num_engines; e++) {
-        g->num_splits = 1;
-        g->splits[0].heads_total =
-            r->engines[e].tp > g->splits[0].heads_total ? r->engines[e].tp : g->splits[0].heads_total;
-        g->layers_total = r->engines[e].pp > g->layers_total ? r->engines[e].pp : g->layers_total;
+        form.heads = r->engines[e].tp > form.heads ? r->engines[e].tp : form.heads;
+        form.layers = r->engines[e].pp > form.layers ? r->engines[e].pp : form.layers;
     }
-    part(g->splits[0].heads_total, self->tp_rank, self->tp, &g->splits[0].head_first, &g->splits[0].head_count);
-    part(g->layers_total, self->pp_rank, self->pp, &g->layer_first, &g->layer_count);
-    run->tensors = calloc(g->layer_count, sizeof *run->tensors);
-    if (!run->tensors)
-        fail("out of memory for %" PRIu32 " tensors", g->layer_count);
-    /* Block by block, so that each block is contiguous and easy to check. */
-    fail_on(baton_geometry_layout(g, run->tensors, BATON_LAYOUT_BLOCK_MAJOR), "baton_geometry_layout");
+    part(form.heads, self->tp_rank, self->tp, &form.head_first, &form.head_count);
+    part(form.layers, self->pp_rank, self->pp, &form.layer_first, &form.layer_count);
+    blocks_describe(&run->cache, &form);
 }
 
 /* The blocks that an engine's transfer of a round uses, on either side. */
@@ -115,19 +96,10 @@ static void blocks_of(int round, int engine, uint32_t out[BLOCKS])
         out[i] = ((uint32_t)engine * ROUNDS + (uint32_t)round) * BLOCKS + (BLOCKS - 1 - i);
 }
 
-static bool is_filled(const struct run *run, int round, int engine)
+/* An engine's blocks have patterns of its own. */
+static uint64_t first_pattern(const struct run *run, int engine)
 {
-    uint32_t blocks[BLOCKS];
-    uint64_t bytes = (uint64_t)run->geometry.tensors[0].stride.block;
-    blocks_of(round, engine, blocks);
-    for (uint32_t i = 0; i < BLOCKS; i++) {
-        const char *block = run->context.pool + blocks[i] * bytes;
-        for (uint64_t at = 0; at < bytes; at++) {
-            if ((unsigned char)block[at] != (unsigned char)(engine + 1))
-                return false;
-        }
-    }
-    return true;
+    return (uint64_t)engine * run->cache.geometry.groups[0].num_blocks;
 }
 
 /* ---- a prefill rank ---------------------------------------------------------------------------------------------- */
@@ -135,29 +107,15 @@ static bool is_filled(const struct run *run, int round, int engine)
 static void offer_all(struct run *run, baton_id_t ids[ROUNDS])
 {
     const struct bench *b = run->bench;
-    int engine = own_engine(b);
-    memset(run->context.pool, engine + 1, run->geometry.bytes);
+    const int engine = own_engine(b);
+    char key[BATON_KEY_MAX];
+    uint32_t blocks[BLOCKS];
+    blocks_fill(&run->cache, first_pattern(run, engine));
+    run->context.patience_ms = (uint32_t)(2 * b->options.want_ms) + PATIENCE_MS;
     for (int round = 0; round < ROUNDS; round++) {
-        char key[BATON_KEY_MAX];
-        uint32_t blocks[BLOCKS];
         key_of(b, round, engine, key);
         blocks_of(round, engine, blocks);
-        baton_offer_params_t p = {.size = sizeof p,
-                                  .key = key,
-                                  .num_tables = 1,
-                                  .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
-                                  .num_tokens = BLOCKS * BLOCK_TOKENS,
-                                  .ttl_ms = (uint32_t)(2 * b->options.want_ms) + PATIENCE_MS};
-        fail_on(baton_offer(run->context.baton, &p, NULL, &ids[round]), "baton_offer");
-    }
-}
-
-static void await_offers(struct run *run)
-{
-    baton_event_t event;
-    for (int i = 0; i < ROUNDS; i++) {
-        if (!context_await(&run->context, &event, 2 * run->bench->options.want_ms + 2 * PATIENCE_MS))
-            fail("an offer of %s did not end", run->bench->roster.engines[own_engine(run->bench)].name);
+        ids[round] = context_offer(&run->context, key, blocks, BLOCKS, 0);
     }
 }
 
@@ -171,10 +129,10 @@ static void run_prefill(struct run *run)
         clock_sleep_until(clock_now_ns() + SETTLE_MS / 2 * CLOCK_NS_PER_MS);
         if (watcher_stop_me(&b->watcher, b->options.stop_seconds) != 0)
             fail("cannot stop this process");
-        for (int round = 0; round < ROUNDS; round++)
-            fail_on(baton_cancel(run->context.baton, ids[round]), "baton_cancel");
+        context_end_offers(&run->context, ids, ROUNDS);
+    } else {
+        context_await_offers(&run->context, ROUNDS);
     }
-    await_offers(run);
 }
 
 /* ---- a decode rank ----------------------------------------------------------------------------------------------- */
@@ -192,17 +150,9 @@ static void want_one(struct run *run, int round, int engine)
     uint32_t blocks[BLOCKS];
     key_of(b, round, engine, key);
     blocks_of(round, engine, blocks);
-    baton_want_params_t p = {.size = sizeof p,
-                             .key = key,
-                             .engine = b->roster.engines[engine].name,
-                             .num_tables = 1,
-                             .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
-                             .num_tokens = BLOCKS * BLOCK_TOKENS,
-                             .timeout_ms = (uint32_t)b->options.want_ms,
-                             .user = o};
     o->wanted = true;
     o->begin_ns = clock_now_ns();
-    fail_on(baton_want(run->context.baton, &p, NULL), "baton_want");
+    context_want(&run->context, b->roster.engines[engine].name, key, blocks, BLOCKS, BATON_MODE_AUTO, o);
 }
 
 static bool take_one(struct run *run)
@@ -240,6 +190,13 @@ static void complain(struct run *run, int round, int engine, const char *what)
     run->bench->status = 1;
 }
 
+static bool is_right(const struct run *run, int round, int engine)
+{
+    uint32_t blocks[BLOCKS];
+    blocks_of(round, engine, blocks);
+    return blocks_check(&run->cache, first_pattern(run, engine), blocks, blocks, BLOCKS, false, round_names[round]);
+}
+
 static void judge(struct run *run, int round, int engine)
 {
     const struct outcome *o = &run->outcome[round][engine];
@@ -252,7 +209,7 @@ static void judge(struct run *run, int round, int engine)
         complain(run, round, engine, "the engine answered although it had stopped");
     else if (!is_stopped(run->bench, engine) && !done)
         complain(run, round, engine, baton_errname(o->error));
-    else if (done && !is_filled(run, round, engine))
+    else if (done && !is_right(run, round, engine))
         complain(run, round, engine, "wrong data");
 }
 
@@ -261,24 +218,17 @@ static void print(struct run *run, int round, int engine)
     static const char *const status_names[] = {"never", "done", "failed", "expired", "cancelled"};
     struct bench *b = run->bench;
     const struct outcome *o = &run->outcome[round][engine];
-    struct report_row row = {0};
-    report_cell(&row, "%s%s", round_names[round], b->options.busy ? "+busy" : "");
-    report_cell(&row, "%s", b->roster.engines[engine].name);
-    report_cell(&row, "%.3f", (double)o->us / 1e3);
-    report_cell(&row, "%s", status_names[o->ended ? o->status : 0]);
-    report_add(&b->report, &row);
+    report_row(&b->report, "op=%s%s|engine=%s|ms=%.3f|status=%s", round_names[round], b->options.busy ? "+busy" : "",
+               b->roster.engines[engine].name, (double)o->us / 1e3, status_names[o->ended ? o->status : 0]);
 }
 
 static void run_decode(struct run *run)
 {
     struct bench *b = run->bench;
-    size_t engines = (size_t)b->roster.num_engines;
-    for (int round = 0; round < ROUNDS; round++) {
-        run->outcome[round] = calloc(engines, sizeof **run->outcome);
-        if (!run->outcome[round])
-            fail("out of memory");
-    }
-    memset(run->context.pool, 0, run->geometry.bytes);
+    run->context.patience_ms = (uint32_t)b->options.want_ms;
+    for (int round = 0; round < ROUNDS; round++)
+        run->outcome[round] = room((size_t)b->roster.num_engines, sizeof **run->outcome);
+    memset(run->context.pool, 0, run->cache.geometry.bytes);
     channel_barrier(b->roster.comm);
     clock_sleep_until(clock_now_ns() + SETTLE_MS * CLOCK_NS_PER_MS);
     for (int round = 0; round < ROUNDS; round++)
@@ -307,14 +257,12 @@ void handshake_run(struct bench *b)
 {
     struct run run = {.bench = b};
     int engine = own_engine(b);
-    report_open(&b->report, &b->options, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
-    conditions_note(b);
     report_note(&b->report,
                 "ms: from the call of baton_want to its event, %u blocks from each engine, all engines wanted at once;"
                 " handshake: nothing known yet, second: everything known; deadline %" PRIu64 " ms; stopped engine: %s",
                 BLOCKS, b->options.want_ms, b->options.stop_engine ? b->options.stop_engine : "none");
     describe_cache(&run);
-    context_open(b, &run.context, &b->roster.ranks[b->roster.rank], &run.geometry);
+    context_open(b, &run.context, &b->roster.ranks[b->roster.rank], &run.cache, NULL);
     conditions_note_baton(b, run.context.baton);
     if (engine == b->decode)
         run_decode(&run);
@@ -328,5 +276,5 @@ void handshake_run(struct bench *b)
     context_close(b, &run.context);
     for (int round = 0; round < ROUNDS; round++)
         free(run.outcome[round]);
-    free(run.tensors);
+    blocks_fini(&run.cache);
 }

@@ -33,20 +33,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/bench.h"
-#include "bench/channel.h"
 #include "bench/conditions.h"
-#include "bench/cost.h"
 #include "bench/fail.h"
 #include "bench/limit.h"
 #include "bench/pace.h"
-#include "bench/pool.h"
-#include "bench/stage.h"
-
-static const char *const columns[] = {
-    "op",     "path",   "state",  "from",    "to",       "block_bytes", "batch",           "samples",   "held_us",
-    "us_p50", "us_p90", "us_p99", "us_p999", "limit_us", "times",       "ask_and_read_us", COST_COLUMNS};
-#define NUM_COLUMNS (sizeof columns / sizeof *columns)
+#include "bench/stream.h"
 
 #define POOL_LEAST (UINT64_C(128) << 20)
 #define REST_NS 500000L /* a reactor spins for 20 us (spin_us), then sleeps */
@@ -75,141 +66,103 @@ struct row {
     enum bench_from from;
     uint32_t batch;
     uint64_t early; /* transfers that are left out */
-    struct samples held, total, asked;
-    struct cost cost;
+    struct transfers transfers;
+    struct samples asked;
+    char name[PLACE_MAX]; /* "4096 x 1, asleep, from want" */
 };
 
-static void ask_and_read(struct stage *s, const struct limit *l, struct row *row, bool counts)
+static void ask_and_read(struct limit *l, struct row *row, bool counts)
 {
-    if (l->path != BATON_PATH_RMA || row->from != FROM_WANT)
-        return;
-    stage_draw(s, row->batch);
-    stage_hold(s, CHANNEL_IN_MPI);
-    uint64_t ns = stage_ask_and_read(s, row->batch);
-    stage_go_on(s);
-    if (counts && samples_add(&row->asked, ns) != 0)
-        fail("out of memory for samples");
+    const uint64_t ns = row->from == FROM_WANT ? limit_ask_and_read(l, row->batch) : 0;
+    if (counts && ns > 0)
+        samples_add(&row->asked, ns);
 }
 
-static void add(struct row *row, const struct stage_transfer *t)
+static void take_turn(struct scene *s, struct limit *l, struct row *row, bool counts)
 {
-    if (samples_add(&row->held, t->submit_ns) != 0 || samples_add(&row->total, t->total_ns) != 0)
-        fail("out of memory for samples");
-}
-
-static void check_path(const struct limit *l, const struct stage_transfer *t)
-{
-    if (t->path != l->path)
-        fail("Baton moved the blocks by another path than expected: there is no limit to compare with");
-}
-
-static void take_turn(struct stage *s, struct limit *l, struct row *row, bool counts)
-{
-    struct stage_transfer t;
-    stage_pull(s, row->batch, false, &t);
+    struct transfer t;
+    scene_move(s, row->batch, false, &t);
     limit_measure(l, row->batch);
-    ask_and_read(s, l, row, counts);
-    check_path(l, &t);
-    if (!counts)
-        return;
-    row->early += t.is_early;
-    if (t.is_early)
-        return;
-    add(row, &t);
-    cost_add(&row->cost, 1, row->batch * s->block_bytes, t.consumer, t.producer);
+    ask_and_read(l, row, counts);
+    scene_check_path(s, &t, l->path);
+    row->early += counts && t.is_early;
+    if (counts && !t.is_early)
+        transfers_add(&row->transfers, &t, row->batch * s->form.block_bytes);
 }
 
-static void take_streak(struct stage *s, struct limit *l, struct row *row, bool counts)
+static void take_streak(struct scene *s, struct limit *l, struct row *row, bool counts)
 {
-    struct stage_transfer t[STREAK];
-    stage_streak(s, row->batch, STREAK, t);
+    struct transfer t[STREAK] = {{0}};
+    stream_streak(s, row->batch, STREAK, t);
     for (unsigned i = 0; i < STREAK; i++)
         limit_measure(l, row->batch);
-    ask_and_read(s, l, row, counts);
+    ask_and_read(l, row, counts);
     for (unsigned i = 0; i < STREAK; i++) {
-        check_path(l, &t[i]);
-        if (counts && i > 0)
-            add(row, &t[i]);
+        scene_check_path(s, &t[i], l->path);
+        if (counts && i > 0) {
+            samples_add(&row->transfers.submit, t[i].submit_ns);
+            samples_add(&row->transfers.total, t[i].total_ns);
+        }
     }
     if (counts)
-        cost_add(&row->cost, STREAK, STREAK * row->batch * s->block_bytes, t->consumer, t->producer);
+        cost_add(&row->transfers.cost, STREAK, STREAK * row->batch * s->form.block_bytes, t->consumer, t->producer);
 }
 
-/* "4096 x 1, asleep, from want". */
-struct row_name {
-    char text[PLACE_MAX];
-};
-
-static struct row_name name_of(const struct stage *s, const struct row *row)
-{
-    struct row_name name;
-    snprintf(name.text, sizeof name.text, "%" PRIu64 " x %" PRIu32 ", %s, from %s", s->block_bytes, row->batch,
-             options_state_name(row->state), options_from_name(row->from));
-    return name;
-}
-
-static void measure(struct stage *s, struct limit *l, struct row *row)
+static void measure(struct scene *s, struct limit *l, struct row *row)
 {
     struct pace pace;
+    const bool streaks = row->state == STATE_STREAK;
+    void (*take)(struct scene *, struct limit *, struct row *, bool) = streaks ? take_streak : take_turn;
     s->from = row->from;
     s->rest_ns = REST_NS;
-    const bool streaks = row->state == STATE_STREAK;
-    void (*take)(struct stage *, struct limit *, struct row *, bool) = streaks ? take_streak : take_turn;
-    s->context.polls = row->state == STATE_POLLED || row->state == STATE_SPINNING || streaks;
+    s->context.polls = s->consumes && (row->state == STATE_POLLED || row->state == STATE_SPINNING || streaks);
     s->is_awake = row->state == STATE_POLLED || streaks;
-    limit_reset(l);
+    snprintf(row->name, sizeof row->name, "%" PRIu64 " x %" PRIu32 ", %s, from %s", s->form.block_bytes, row->batch,
+             options_state_name(row->state), options_from_name(row->from));
+    ways_reset(&l->ways);
     for (unsigned i = 0; i < (streaks ? 1 : WARM_UPS); i++)
         take(s, l, row, false);
-    limit_reset(l);
-    pace_begin(&pace, s->bench, ITERS_LEAST, ITERS_MOST, "%s", name_of(s, row).text);
+    ways_reset(&l->ways);
+    pace_begin(&pace, s->bench, ITERS_LEAST, ITERS_MOST, "%s", row->name);
     while (pace_next(&pace))
         take(s, l, row, true);
-    stage_verify(s, row->batch, false);
-    if (row->total.count == 0)
+    scene_verify(s, row->batch, false);
+    if (s->consumes && row->transfers.total.count == 0)
         fail("none of %" PRIu64 " wants waited for its offer", row->early);
 }
 
-static void print(struct stage *s, struct limit *l, struct row *row)
+static void print(const struct scene *s, struct limit *l, struct row *row)
 {
-    static const double quantiles[] = {0.5, 0.9, 0.99, 0.999};
     struct bench *b = s->bench;
-    struct report_row out = {0};
+    struct samples *total = &row->transfers.total;
     const char *way;
-    const double limit = (double)limit_best_ns(l, &way), median = (double)samples_quantile(&row->total, 0.5);
-    report_cell(&out, "%s", options_op_name(&b->options));
-    report_cell(&out, "%s", bench_path_name(l->path));
-    report_cell(&out, "%s", options_state_name(row->state));
-    report_cell(&out, "%s", options_from_name(row->from));
-    report_cell(&out, "%s", b->options.latency.verdicts ? "verdict" : "event");
-    report_cell(&out, "%" PRIu64, s->block_bytes);
-    report_cell(&out, "%" PRIu32, row->batch);
-    report_cell(&out, "%zu", row->total.count);
-    report_cell(&out, "%.2f", (double)samples_quantile(&row->held, 0.5) / 1e3);
-    for (unsigned i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
-        report_cell(&out, "%.1f", (double)samples_quantile(&row->total, quantiles[i]) / 1e3);
-    report_cell(&out, "%.2f", limit / 1e3);
-    report_cell(&out, "%.2f", limit > 0 ? median / limit : 0.0);
-    report_cell(&out, "%.1f", (double)samples_quantile(&row->asked, 0.5) / 1e3);
-    cost_cells(&row->cost, median, row->batch, &out);
-    report_add(&b->report, &out);
-    report_osu(&b->report, "Latency (us)", s->block_bytes, median / 1e3);
+    const double limit = (double)limit_best_ns(l, &way), ns = (double)samples_quantile(total, 0.5);
+    report_row(&b->report,
+               "path=%s|state=%s|from=%s|to=%s|block_bytes=%" PRIu64 "|batch=%" PRIu32
+               "|samples=%zu|held_us=%.2f|us_p50=%.1f|us_p90=%.1f|us_p99=%.1f|us_p999=%.1f|limit_us=%.2f|times=%.2f"
+               "|ask_and_read_us=%.1f" COST_COLUMNS,
+               bench_path_name(l->path), options_state_name(row->state), options_from_name(row->from),
+               b->options.latency.verdicts ? "verdict" : "event", s->form.block_bytes, row->batch, total->count,
+               samples_us(&row->transfers.submit, 0.5), ns / 1e3, samples_us(total, 0.9), samples_us(total, 0.99),
+               samples_us(total, 0.999), limit / 1e3, limit > 0 ? ns / limit : 0.0, samples_us(&row->asked, 0.5),
+               COST_CELLS(&row->transfers.cost, ns, row->batch));
+    report_osu(&b->report, "Latency (us)", s->form.block_bytes, ns / 1e3);
     if (row->early > 0)
         report_note(&b->report, "  %s: %" PRIu64 " transfers left out: their wants did not wait for the offer",
-                    name_of(s, row).text, row->early);
-    report_note(&b->report, "  %s: %zu transfers; limit by %s, %zu samples", name_of(s, row).text, row->total.count,
-                way, limit_count(l));
+                    row->name, row->early);
+    report_note(&b->report, "  %s: %zu transfers; limit by %s, %zu samples", row->name, total->count, way,
+                ways_count(&l->ways));
 }
 
-static void run_row(struct stage *s, struct limit *l, struct row row)
+static void run_row(struct scene *s, struct limit *l, struct row row)
 {
     measure(s, l, &row);
     print(s, l, &row);
-    samples_fini(&row.held);
-    samples_fini(&row.total);
+    transfers_fini(&row.transfers);
     samples_fini(&row.asked);
 }
 
-static void run_rows(struct stage *s, struct limit *l, const struct part *p)
+static void run_rows(struct scene *s, struct limit *l, const struct part *p)
 {
     const struct option_list *batch = &s->bench->options.batch;
     for (enum bench_from from = FROM_WANT; from < FROM_CALLS; from++)
@@ -221,22 +174,23 @@ static void run_rows(struct stage *s, struct limit *l, const struct part *p)
 static void run_part(struct bench *b, uint32_t num_layers, const struct part *p)
 {
     const struct options *o = &b->options;
-    struct stage stage;
+    struct scene scene;
     struct limit limit;
     context_set("BATON_TUNE", p->state == STATE_SPINNING ? p->spinning : p->tune);
     b->busy.wanted = o->busy || p->state == STATE_BUSY;
-    stage_open_layers(b, &stage, num_layers, p->block_bytes, pool_blocks(o, POOL_LEAST, num_layers * p->block_bytes),
-                      pool_largest_batch(o));
-    limit_open(&limit, &stage);
+    scene_open(b, &scene,
+               &(struct scene_form){.num_layers = num_layers,
+                                    .block_bytes = p->block_bytes,
+                                    .num_blocks = blocks_pool_blocks(o, POOL_LEAST, num_layers * p->block_bytes),
+                                    .max_batch = (uint32_t)option_list_most(&o->batch)});
+    limit_open(&limit, &scene);
     if (p->notes) {
-        conditions_note_baton(b, stage.context.baton);
+        conditions_note_baton(b, scene.context.baton);
         limit_note(&limit);
     }
-    if (bench_is_consumer(b))
-        run_rows(&stage, &limit, p);
-    stage_serve(&stage);
+    run_rows(&scene, &limit, p);
     limit_close(&limit);
-    stage_close(&stage);
+    scene_close(&scene);
     context_set("BATON_TUNE", p->tune);
 }
 
@@ -288,7 +242,7 @@ static bool has_one_clock(struct bench *b)
         channel_receive(b->roster.comm, b->producer, &producer, sizeof producer, CHANNEL_ASLEEP);
         is_one = own.boot[0] != '\0' && memcmp(&own, &producer, sizeof own) == 0;
     }
-    MPI_Bcast(&is_one, 1, MPI_INT, b->consumer, b->roster.comm);
+    channel_share(b->roster.comm, b->consumer, &is_one, sizeof is_one);
     return is_one;
 }
 
@@ -313,8 +267,6 @@ void latency_run(struct bench *b)
     if (asprintf(&spinning, "%s%sspin_us=1000000", given != NULL ? given : "", given != NULL ? "," : "") < 0)
         fail("out of memory");
     unsigned notes = 0;
-    report_open(&b->report, o, bench_is_consumer(b), columns, NUM_COLUMNS);
-    conditions_note(b);
     const unsigned from = calls_of(b);
     for (unsigned i = 0; i < o->block.count; i++)
         for (enum bench_state state = STATE_ASLEEP; state < STATE_ALL; state++)

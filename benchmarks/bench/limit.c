@@ -2,43 +2,59 @@
 /* limit: see the header. */
 #include "bench/limit.h"
 
-#include "bench/fail.h"
+#include <unistd.h>
+
+#include "base/clock.h"
 #include "front/inside.h"
 
 static bool is_push(const struct limit *l)
 {
-    return l->stage->bench->options.op == OP_PUSH;
+    return l->scene->bench->options.op == OP_PUSH;
 }
 
-void limit_open(struct limit *l, struct stage *s)
+/* Where the producer's blocks lie, in this process or in its own. */
+static void find_source(struct limit *l, const char **source, int *process)
 {
+    const struct scene *s = l->scene;
     const struct bench *b = s->bench;
-    const char *peer_pool = NULL;
-    int path = BATON_PATH_NONE;
-    *l = (struct limit){.stage = s};
-    if (bench_is_consumer(b)) {
-        peer_pool = baton_inside_peer_pool(s->context.baton, (uint32_t)b->producer);
-        path = peer_pool ? BATON_PATH_SHM : BATON_PATH_RMA;
+    struct {
+        uint64_t base;
+        int process, path;
+    } told = {(uint64_t)(uintptr_t)s->context.pool, getpid(), BATON_PATH_CMA};
+    channel_share(b->roster.comm, b->producer, &told, sizeof told);
+    *source = (const char *)(uintptr_t)told.base;
+    *process = told.process;
+    if (s->own.kind != OWN_PRIVATE && s->consumes) {
+        *source = baton_inside_peer_pool(s->context.baton, (uint32_t)b->producer);
+        *process = 0;
+        told.path = *source ? BATON_PATH_SHM : BATON_PATH_RMA;
     }
-    MPI_Bcast(&path, 1, MPI_INT, b->consumer, b->roster.comm);
-    l->path = (baton_path_t)path;
-    if (l->path == BATON_PATH_RMA)
-        raw_open(&l->raw, b->roster.comm, s->context.pool, s->context.pool ? s->num_blocks * s->block_bytes : 0);
-    s->raw = l->path == BATON_PATH_RMA ? &l->raw : NULL;
-    if (peer_pool && copies_init(&l->copies, peer_pool, s->geometry.bytes, s->context.pool, s->max_batch) != 0)
-        fail("out of memory for %u runs", s->max_batch);
-    if (peer_pool)
-        stage_crew(&l->crew);
+    channel_share(b->roster.comm, b->consumer, &told, sizeof told);
+    l->path = (baton_path_t)told.path;
+}
+
+void limit_open(struct limit *l, struct scene *s)
+{
+    const char *source;
+    int process;
+    *l = (struct limit){.scene = s};
+    find_source(l, &source, &process);
+    if (l->path == BATON_PATH_RMA) {
+        raw_open(&l->raw, s->bench->roster.comm, s->context.pool, s->context.pool ? s->cache.geometry.bytes : 0);
+        l->ways.num = raw_ways(is_push(l));
+    } else if (s->consumes) {
+        copies_init(&l->copies, source, process, s->cache.geometry.bytes, s->context.pool, s->form.max_batch);
+        copies_share(&l->copies);
+        l->ways.num = copies_ways(&l->copies);
+    }
 }
 
 void limit_close(struct limit *l)
 {
     if (l->path == BATON_PATH_RMA)
         raw_close(&l->raw);
-    limit_reset(l);
-    crew_stop(&l->crew);
+    ways_reset(&l->ways);
     copies_fini(&l->copies);
-    *l = (struct limit){0};
 }
 
 void limit_note(const struct limit *l)
@@ -46,84 +62,115 @@ void limit_note(const struct limit *l)
     static const char reads[] =
         "best of three ways: an MPI_Rget a block, all MPI_Get and a flush, 63 MPI_Get and an MPI_Rget";
     static const char writes[] = "better of two ways: an MPI_Rput a block, all MPI_Put and a flush";
-    struct report *r = &l->stage->bench->report;
+    struct report *r = &l->scene->bench->report;
     if (l->path == BATON_PATH_RMA)
         report_note(r, "limit: raw MPI, the %s; the target waits in MPI_Recv, Baton's threads hold still",
                     is_push(l) ? writes : reads);
-    else if (l->crew.num > 1)
+    else if (l->copies.crew.num > 1)
         report_note(r,
                     "limit: %u threads of the decode rank copy like blocks, a part each, from the mapped pool, best of "
                     "two kernels",
-                    l->crew.num);
+                    l->copies.crew.num);
     else
         report_note(
             r, "limit: one thread of the decode rank copies like blocks from the mapped pool, best of two kernels");
 }
 
-void limit_reset(struct limit *l)
+/* ---- measurements ------------------------------------------------------------------------------------------------ */
+
+/* Which of the drawn blocks raw MPI moves next. */
+struct raw_walk {
+    const struct scene *scene;
+    uint32_t next, batch;
+};
+
+static bool next_block(void *arg, struct raw_piece *out)
 {
-    for (unsigned way = 0; way < RAW_WAYS; way++)
-        samples_fini(&l->samples[way]);
-    l->turns = 0;
-    copies_reset(&l->copies);
+    struct raw_walk *w = arg;
+    const struct scene *s = w->scene;
+    if (w->next == w->batch)
+        return false;
+    const uint64_t bytes = s->form.block_bytes, source = s->from_ids[w->next] * bytes,
+                   target = s->to_ids[w->next] * bytes;
+    w->next++;
+    *out = (struct raw_piece){.peer = s->produces ? s->bench->consumer : s->bench->producer,
+                              .mine = s->context.pool + (s->produces ? source : target),
+                              .theirs = (MPI_Aint)(s->produces ? target : source),
+                              .bytes = (int)bytes};
+    return true;
 }
 
-static int copy(struct limit *l, uint32_t batch)
+static uint64_t move_raw(struct limit *l, enum raw_way way, uint32_t batch)
 {
-    const struct stage *s = l->stage;
-    for (uint32_t i = 0; i < batch; i++) {
-        l->copies.runs[i] = (struct plan_run){.src = s->source_ids[i] * s->block_bytes,
-                                              .dst = s->target_ids[i] * s->block_bytes,
-                                              .bytes = s->block_bytes};
+    struct raw_walk w = {.scene = l->scene, .batch = batch};
+    return raw_move(&l->raw, way, l->scene->produces, next_block, &w);
+}
+
+/* The consumer reads, or the producer writes, the blocks that were drawn last. The consumer has the time: 0 where MPI
+   lost a completion. */
+static uint64_t measure_raw(struct limit *l, unsigned way, uint32_t batch)
+{
+    const struct scene *s = l->scene;
+    uint64_t ns = 0;
+    scene_hold(l->scene);
+    if (is_push(l)) {
+        scene_signal(s, CHANNEL_IN_MPI);
+        ns = s->produces ? move_raw(l, way, batch) : 0;
+        scene_answer(s, &ns, sizeof ns, CHANNEL_IN_MPI);
+    } else if (s->consumes) {
+        ns = move_raw(l, way, batch);
     }
-    return copies_measure(&l->copies, l->crew.num > 1 ? &l->crew : NULL, batch);
+    scene_go_on(l->scene, CHANNEL_IN_MPI);
+    return ns;
 }
 
-static int move(struct limit *l, uint32_t batch)
+static uint64_t measure_copies(struct limit *l, unsigned way, uint32_t batch)
 {
-    const unsigned way = (unsigned)(l->turns++ % raw_ways(is_push(l)));
-    stage_hold(l->stage, CHANNEL_IN_MPI);
-    const uint64_t ns = is_push(l) ? stage_raw_write(l->stage, way, batch) : stage_raw_read(l->stage, way, batch);
-    stage_go_on(l->stage);
-    return ns > 0 ? samples_add(&l->samples[way], ns) : 0;
+    const struct scene *s = l->scene;
+    const uint64_t bytes = s->form.block_bytes;
+    for (uint32_t i = 0; i < batch; i++)
+        l->copies.runs[i] =
+            (struct plan_run){.src = s->from_ids[i] * bytes, .dst = s->to_ids[i] * bytes, .bytes = bytes};
+    return copies_run(&l->copies, way, batch);
 }
 
 void limit_measure(struct limit *l, uint32_t batch)
 {
-    stage_draw(l->stage, batch);
-    if ((l->path == BATON_PATH_SHM ? copy(l, batch) : move(l, batch)) != 0)
-        fail("out of memory for samples");
+    uint64_t ns = 0;
+    scene_draw(l->scene, batch);
+    const unsigned way = l->ways.num > 0 ? ways_next(&l->ways) : 0;
+    if (l->path == BATON_PATH_RMA)
+        ns = measure_raw(l, way, batch);
+    else if (l->scene->consumes)
+        ns = measure_copies(l, way, batch);
+    if (l->scene->consumes && ns > 0)
+        samples_add(&l->ways.of[way], ns);
 }
 
-size_t limit_count(const struct limit *l)
+uint64_t limit_ask_and_read(struct limit *l, uint32_t batch)
 {
-    size_t count = l->copies.way[0].count + l->copies.way[1].count;
-    for (unsigned way = 0; way < RAW_WAYS; way++)
-        count += l->samples[way].count;
-    return count;
-}
-
-static uint64_t best_raw_ns(struct limit *l, const char **name)
-{
-    uint64_t best = 0;
-    *name = "none";
-    for (unsigned way = 0; way < raw_ways(is_push(l)); way++) {
-        const uint64_t median = samples_quantile(&l->samples[way], 0.5);
-        if (median == 0 || (best > 0 && median >= best))
-            continue;
-        best = median;
-        *name = raw_way_name((enum raw_way)way, is_push(l));
-    }
-    return best;
+    const struct scene *s = l->scene;
+    char answer[64] = {0};
+    if (l->path != BATON_PATH_RMA)
+        return 0;
+    scene_draw(l->scene, batch);
+    scene_hold(l->scene);
+    const uint64_t begin = clock_now_ns();
+    scene_signal(s, CHANNEL_IN_MPI);
+    scene_answer(s, answer, sizeof answer, CHANNEL_IN_MPI);
+    if (s->consumes)
+        move_raw(l, RAW_FLUSH, batch);
+    const uint64_t ns = clock_now_ns() - begin;
+    scene_go_on(l->scene, CHANNEL_IN_MPI);
+    return s->consumes ? ns : 0;
 }
 
 uint64_t limit_best_ns(struct limit *l, const char **way)
 {
-    return l->path == BATON_PATH_RMA ? best_raw_ns(l, way) : copies_best_ns(&l->copies, way);
-}
-
-double limit_best(struct limit *l, uint32_t batch, const char **way)
-{
-    const uint64_t best = limit_best_ns(l, way);
-    return best > 0 ? (double)batch * (double)l->stage->block_bytes / (double)best : 0;
+    unsigned best = 0;
+    const uint64_t ns = ways_best_ns(&l->ways, &best);
+    *way = ns == 0                     ? "none"
+           : l->path == BATON_PATH_RMA ? raw_way_name((enum raw_way)best, is_push(l))
+                                       : copies_way_name(&l->copies, best);
+    return ns;
 }

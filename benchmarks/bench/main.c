@@ -10,10 +10,10 @@
  */
 #include <mpi.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench.h"
+#include "bench/conditions.h"
 #include "bench/fail.h"
 #include "option/output.h"
 
@@ -48,11 +48,6 @@ static int find_other(const struct roster *r, baton_role_t role, int engine)
     return e == engine ? roster_find(r, role, 1) : e;
 }
 
-static bool is_single(const struct roster_engine *e)
-{
-    return e->tp == 1 && e->pp == 1;
-}
-
 /* Finds the two engines to measure. Every rank finds the same. 0, or 2 after a line that says what is missing. */
 static int find_ends(struct bench *b)
 {
@@ -61,7 +56,8 @@ static int find_ends(struct bench *b)
     b->decode = find_other(r, BATON_ROLE_DECODE, b->prefill);
     if (b->prefill < 0 || b->decode < 0)
         return refuse(b, "needs a prefill engine and a decode engine (batonrun --prefill 1x1 --decode 1x1)");
-    if (b->options.op != OP_HANDSHAKE && (!is_single(&r->engines[b->prefill]) || !is_single(&r->engines[b->decode])))
+    if (b->options.op != OP_HANDSHAKE &&
+        (!roster_is_single(r, b->prefill, BATON_ROLE_PREFILL) || !roster_is_single(r, b->decode, BATON_ROLE_DECODE)))
         return refuse(b, "this operation is between engines of one rank each; only handshake takes larger ones");
     if (b->options.stop_engine) {
         int e = roster_named(r, b->options.stop_engine);
@@ -83,6 +79,8 @@ static int check_json(const struct bench *b, struct why *why)
 static void run(struct bench *b)
 {
     static void (*const operations[])(struct bench * b) = {OPERATIONS_MAP(OPERATION_RUN)};
+    report_open(&b->report, &b->options, b->options.op == OP_DISTANCES ? b->roster.rank == 0 : bench_is_consumer(b));
+    conditions_note(b);
     operations[b->options.op](b);
     if (report_close(&b->report) != 0)
         b->status = 1;
@@ -121,13 +119,8 @@ int main(int argc, char **argv)
     struct why why = {0};
     int level;
     int rc = options_read(&b.options, argc, argv, &why);
-    if (rc == 0 && (b.options.help || b.options.version)) {
-        if (b.options.help)
-            options_help();
-        else
-            printf("baton-bench %s\n", baton_version());
-        return output_finish("baton-bench", 0, 1);
-    }
+    if (rc == 0 && (b.options.help || b.options.version))
+        return output_asked("baton-bench", b.options.help ? options_help : NULL, baton_version(), 1);
     if (rc == 0 && baton_role_from_env(&self) != 0)
         rc = why_set(&why, "%s", baton_errmsg());
     pin_init(&b.pin);
@@ -142,8 +135,7 @@ int main(int argc, char **argv)
     }
     if (level < MPI_THREAD_MULTIPLE)
         fail("MPI gives no MPI_THREAD_MULTIPLE, and this program measures an engine beside Baton's reactor");
-    if (roster_init(&b.roster, &self) != 0)
-        fail("out of memory");
+    roster_init(&b.roster, &self);
     b.status = find_ends(&b);
     if (b.status == 0)
         b.status = agree(check_json(&b, &why), &why);

@@ -7,95 +7,82 @@
  */
 #include <inttypes.h>
 #include <malloc.h>
+#include <stdio.h>
 
-#include "bench/bench.h"
 #include "bench/conditions.h"
-#include "bench/fail.h"
-#include "bench/stage.h"
-
-static const char *const columns[] = {"op", "blocks", "private_KiB"};
+#include "bench/scene.h"
+#include "front/inside.h"
+#include "mpi/fabric.h"
 
 #define MMAP_BYTES (128 * 1024) /* the C library's first threshold, which it would otherwise raise */
 #define SIDES 2
 static const char *const side_names[SIDES] = {"decode", "prefill"};
 
+/* A rank's. */
 struct measured {
-    struct stage_footprint side[SIDES];
+    struct footprint footprint;
+    uint64_t segment_kib; /* its part of the shared segment, besides its pool */
 };
 
-static uint32_t transfer_blocks(const struct options *o, uint64_t blocks)
+static struct measured measure(const struct scene *s)
 {
-    uint64_t batch = o->batch.value[0];
-    return (uint32_t)(batch < blocks / 2 ? batch : blocks / 2);
+    return (struct measured){footprint_read(s->context.pool, s->cache.geometry.bytes),
+                             fabric_pool_offset(baton_inside_fabric(s->context.baton)) / 1024};
 }
 
-/* One context: open, transfer, measure (by the consumer), close. */
-static void visit(struct bench *b, uint64_t blocks, bool describe, struct measured *out)
+/* One context: open, transfer, measure, close. */
+static void visit(struct bench *b, uint64_t blocks, bool describe, struct measured side[SIDES])
 {
     const struct options *o = &b->options;
-    struct stage stage;
-    struct stage_transfer t;
-    uint32_t batch = transfer_blocks(o, blocks);
-    stage_open(b, &stage, o->block.value[0], (uint32_t)blocks, batch);
+    const uint64_t asked = o->batch.value[0];
+    const uint32_t batch = (uint32_t)(asked < blocks / 2 ? asked : blocks / 2);
+    struct scene scene;
+    struct transfer t;
+    scene_open(
+        b, &scene,
+        &(struct scene_form){.block_bytes = o->block.value[0], .num_blocks = (uint32_t)blocks, .max_batch = batch});
     if (describe)
-        conditions_note_baton(b, stage.context.baton);
-    if (bench_is_consumer(b)) {
-        for (uint64_t i = 0; i < o->transfers; i++)
-            stage_pull(&stage, batch, false, &t);
-        stage_glance(&stage, batch);
-        stage_footprint(&stage, &out->side[0], &out->side[1]);
-    }
-    stage_serve(&stage);
-    stage_close(&stage);
+        conditions_note_baton(b, scene.context.baton);
+    for (uint64_t i = 0; i < o->transfers; i++)
+        scene_move(&scene, batch, false, &t);
+    scene_glance(&scene, batch);
+    scene_signal(&scene, CHANNEL_ASLEEP);
+    side[0] = side[1] = measure(&scene);
+    scene_answer(&scene, &side[1], sizeof side[1], CHANNEL_ASLEEP);
+    scene_close(&scene);
 }
 
-static void print(struct bench *b, const char *what, const char *side, const char *blocks, int64_t kib)
+static void print(struct bench *b, unsigned side, const char *blocks, int64_t kib)
 {
-    struct report_row row = {0};
-    report_cell(&row, "%s%s@%s", what, b->options.busy ? "+busy" : "", side);
-    report_cell(&row, "%s", blocks);
-    report_cell(&row, "%" PRId64, kib);
-    report_add(&b->report, &row);
-}
-
-static void print_size(struct bench *b, uint64_t blocks, const struct measured *m)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%" PRIu64, blocks);
-    for (unsigned i = 0; i < SIDES; i++) {
-        print(b, "memory", side_names[i], text, (int64_t)m->side[i].private_kib);
-        report_note(&b->report,
-                    "  %s, %" PRIu64 " blocks: besides, its part of the shared segment without the pool: %" PRIu64
-                    " KiB; private pages of all mappings, pools too: %" PRIu64 " KiB",
-                    side_names[i], blocks, m->side[i].segment_kib, m->side[i].rollup_kib);
-    }
-}
-
-static void print_difference(struct bench *b, const struct measured *first, const struct measured *last)
-{
-    for (unsigned i = 0; i < SIDES; i++) {
-        print(b, "memory", side_names[i], "difference",
-              (int64_t)last->side[i].private_kib - (int64_t)first->side[i].private_kib);
-    }
+    report_row(&b->report, "op=memory%s@%s|blocks=%s|private_KiB=%" PRId64, b->options.busy ? "+busy" : "",
+               side_names[side], blocks, kib);
 }
 
 void memory_run(struct bench *b)
 {
     const struct options *o = &b->options;
-    struct measured ignored = {0}, all[OPTION_LIST_MAX] = {0};
-    report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
+    struct measured all[OPTION_LIST_MAX][SIDES];
+    char blocks[32];
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
-    conditions_note(b);
     report_note(&b->report,
                 "private_KiB: private pages of private mappings, without the pool, after %" PRIu64
                 " transfers of %" PRIu64 " blocks (at most half the cache) of %" PRIu64
                 " bytes; difference: last row less first",
                 o->transfers, o->batch.value[0], o->block.value[0]);
-    visit(b, o->blocks.value[0], true, &ignored);
+    visit(b, o->blocks.value[0], true, all[0]);
     for (unsigned i = 0; i < o->blocks.count; i++) {
-        visit(b, o->blocks.value[i], false, &all[i]);
-        print_size(b, o->blocks.value[i], &all[i]);
+        visit(b, o->blocks.value[i], false, all[i]);
+        snprintf(blocks, sizeof blocks, "%" PRIu64, o->blocks.value[i]);
+        for (unsigned side = 0; side < SIDES; side++) {
+            print(b, side, blocks, (int64_t)all[i][side].footprint.private_kib);
+            report_note(&b->report,
+                        "  %s, %s blocks: besides, its part of the shared segment without the pool: %" PRIu64
+                        " KiB; private pages of all mappings, pools too: %" PRIu64 " KiB",
+                        side_names[side], blocks, all[i][side].segment_kib, all[i][side].footprint.all_kib);
+        }
     }
-    if (o->blocks.count > 1)
-        print_difference(b, &all[0], &all[o->blocks.count - 1]);
+    const struct measured *last = all[o->blocks.count - 1];
+    for (unsigned side = 0; side < SIDES && o->blocks.count > 1; side++)
+        print(b, side, "difference",
+              (int64_t)last[side].footprint.private_kib - (int64_t)all[0][side].footprint.private_kib);
 }

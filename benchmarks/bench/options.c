@@ -180,79 +180,57 @@ const char *options_from_name(enum bench_from from)
     return option_name(calls, 1u << from, "");
 }
 
-static void preset_list(struct option_list *list, unsigned count, const uint64_t *values)
+#define LIST(...)                                                                                                      \
+    {                                                                                                                  \
+        sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t),                                                    \
+        {                                                                                                              \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+#define K UINT64_C(1024)
+
+/* What --block and --batch are where they are not given. */
+static const struct {
+    struct option_list block, batch;
+} presets[] = {
+    [OP_PULL] = {LIST(4 * K, 64 * K, K *K), LIST(1, 64, 1024)},
+    [OP_PUSH] = {LIST(4 * K, 64 * K, K *K), LIST(1, 64, 1024)},
+    [OP_LATENCY] = {LIST(4 * K, 64 * K, K *K), LIST(1, 8, 64)},
+    [OP_SUBMIT] = {LIST(4 * K), LIST(1024)},
+    [OP_MEMORY] = {LIST(512), LIST(256)},
+    [OP_HANDSHAKE] = {LIST(512), LIST(256)},
+    [OP_SHAPES] = {LIST(512), LIST(256)},
+    [OP_FAIRNESS] = {LIST(4 * K), LIST(1, 64)},
+    [OP_DISTANCES] = {LIST(64 * K), LIST(64)},
+    [OP_WRAPPED] = {LIST(4 * K, 64 * K), LIST(1024)},
+    [OP_REGIONS] = {LIST(4 * K), LIST(1024)},
+    [OP_FANOUT] = {LIST(4 * K, 64 * K), LIST(256)},
+    [OP_INCAST] = {LIST(4 * K, 64 * K), LIST(256)},
+    [OP_ALLPAIRS] = {LIST(4 * K, 64 * K), LIST(256)},
+    [OP_INTERFERENCE] = {LIST(64 * K), LIST(64)},
+    [OP_IDLE] = {LIST(512), LIST(256)},
+    [OP_SCALE] = {LIST(512), LIST(256)},
+};
+
+static void preset_list(struct option_list *list, const struct option_list *preset)
 {
-    if (list->count > 0)
-        return;
-    list->count = count;
-    memcpy(list->value, values, count * sizeof *values);
+    if (list->count == 0)
+        *list = *preset;
 }
 
 static void preset(struct options *o)
 {
-    static const uint64_t pull_block[] = {4096, 65536, 1048576}, pull_batch[] = {1, 64, 1024};
-    static const uint64_t submit_block[] = {4096}, submit_batch[] = {1024};
-    static const uint64_t memory_block[] = {512}, memory_batch[] = {256}, memory_blocks[] = {1000, 100000};
-    static const uint64_t regions[] = {1, 256}, latency_batch[] = {1, 8, 64};
+    static const struct option_list one = LIST(1), some = LIST(64), blocks = LIST(1000, 100000), regions = LIST(1, 256);
     if (o->format == FORMAT_OSU)
-        preset_list(&o->batch, 1, o->op == OP_LATENCY ? pull_batch : &pull_batch[1]);
-    preset_list(&o->blocks, 2, memory_blocks);
-    preset_list(&o->regions, 2, regions);
-    switch (o->op) {
-    case OP_PULL:
-    case OP_PUSH:
-        preset_list(&o->block, 3, pull_block);
-        preset_list(&o->batch, 3, pull_batch);
-        break;
-    case OP_LATENCY:
-        if (o->format == FORMAT_OSU && o->latency.state == STATE_ALL)
-            o->latency.state = STATE_POLLED;
-        if (o->latency.from == 0)
-            o->latency.from = 1u << FROM_WANT;
-        preset_list(&o->block, 3, pull_block);
-        preset_list(&o->batch, 3, latency_batch);
-        break;
-    case OP_WRAPPED:
-        preset_list(&o->block, 2, pull_block);
-        preset_list(&o->batch, 1, submit_batch);
-        break;
-    case OP_SUBMIT:
-    case OP_REGIONS:
-        preset_list(&o->block, 1, submit_block);
-        preset_list(&o->batch, 1, submit_batch);
-        break;
-    case OP_FAIRNESS:
-        preset_list(&o->block, 1, submit_block);
-        preset_list(&o->batch, 2, pull_batch);
-        break;
-    case OP_FANOUT:
-    case OP_INCAST:
-    case OP_ALLPAIRS:
-        preset_list(&o->block, 2, pull_block);
-        preset_list(&o->batch, 1, memory_batch);
-        break;
-    case OP_DISTANCES:
-    case OP_INTERFERENCE:
-        preset_list(&o->block, 1, &pull_block[1]);
-        preset_list(&o->batch, 1, &pull_batch[1]);
-        break;
-    case OP_MEMORY:
-    case OP_IDLE:
-    case OP_SCALE:
-    case OP_HANDSHAKE:
-    case OP_SHAPES:
-        preset_list(&o->block, 1, memory_block);
-        preset_list(&o->batch, 1, memory_batch);
-        break;
-    }
-}
-
-uint64_t options_most_regions(const struct options *o)
-{
-    uint64_t most = 0;
-    for (unsigned i = 0; i < o->regions.count; i++)
-        most = o->regions.value[i] > most ? o->regions.value[i] : most;
-    return most;
+        preset_list(&o->batch, o->op == OP_LATENCY ? &one : &some);
+    preset_list(&o->block, &presets[o->op].block);
+    preset_list(&o->batch, &presets[o->op].batch);
+    preset_list(&o->blocks, &blocks);
+    preset_list(&o->regions, &regions);
+    if (o->op == OP_LATENCY && o->format == FORMAT_OSU && o->latency.state == STATE_ALL)
+        o->latency.state = STATE_POLLED;
+    if (o->op == OP_LATENCY && o->latency.from == 0)
+        o->latency.from = 1u << FROM_WANT;
 }
 
 /* A streak is timed from its wants, until their events. */
@@ -372,9 +350,9 @@ static int check(const struct options *o, struct why *why)
                        "--stop-seconds must be %g at least, %d more than --want-ms, or no deadline is seen: it is %g",
                        (double)o->want_ms / 1000 + STOP_MORE_S, STOP_MORE_S, o->stop_seconds);
     for (unsigned i = 0; i < o->regions.count; i++)
-        if (options_most_regions(o) % o->regions.value[i] != 0)
+        if (option_list_most(&o->regions) % o->regions.value[i] != 0)
             return why_set(why, "--regions must divide the largest of them, and %llu does not divide %llu",
-                           (unsigned long long)o->regions.value[i], (unsigned long long)options_most_regions(o));
+                           (unsigned long long)o->regions.value[i], (unsigned long long)option_list_most(&o->regions));
     if (o->op == OP_REGIONS && o->block.count > 1)
         return why_set(why, "regions takes one --block");
     if (check_with(o, why) != 0)

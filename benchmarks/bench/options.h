@@ -77,9 +77,6 @@ int options_read(struct options *o, int argc, char **argv, struct why *why);
 /** The manual on standard output. */
 void options_help(void);
 
-/** The largest of --regions. */
-uint64_t options_most_regions(const struct options *o);
-
 /** "pull", "submit" …, with "+busy" behind it where the engines compute. Static text. */
 const char *options_op_name(const struct options *o);
 

@@ -43,11 +43,9 @@ void own_create(struct own *o, enum own_kind kind, uint32_t num, uint64_t bytes)
     *o = (struct own){.kind = kind};
     if (kind == OWN_SLAB)
         return;
-    o->bases = calloc(num, sizeof *o->bases);
-    o->bytes = calloc(num, sizeof *o->bytes);
-    o->files = calloc(num, sizeof *o->files);
-    if (!o->bases || !o->bytes || !o->files)
-        fail("out of memory for %" PRIu32 " regions", num);
+    o->bases = room(num, sizeof *o->bases);
+    o->bytes = room(num, sizeof *o->bytes);
+    o->files = room(num, sizeof *o->files);
     for (; o->num < num; o->num++) {
         o->bytes[o->num] = bytes;
         o->files[o->num] = -1;

@@ -6,12 +6,13 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "bench/channel.h"
 
 void pace_begin(struct pace *p, struct bench *b, uint64_t least, uint64_t most, const char *format, ...)
 {
     const struct options *o = &b->options;
     va_list args;
-    *p = (struct pace){.report = &b->report,
+    *p = (struct pace){.bench = b,
                        .seconds = o->seconds,
                        .least = o->iters ? o->iters : least,
                        .most = o->iters ? o->iters : most,
@@ -21,20 +22,20 @@ void pace_begin(struct pace *p, struct bench *b, uint64_t least, uint64_t most, 
     va_end(args);
 }
 
-bool pace_next(struct pace *p)
+void pace_begin_warming(struct pace *p, struct bench *b, uint64_t most, double seconds)
 {
-    const double share = (double)(clock_now_ns() - p->begin_ns) / 1e9 / p->seconds;
-    if (p->done >= p->most || (p->done >= p->least && share >= 1))
-        return false;
-    const double turns = (double)p->done / (double)p->most;
-    report_progress(p->report, p->what, p->least == p->most || turns > share ? turns : share);
-    p->done++;
-    return true;
+    *p = (struct pace){.bench = b, .seconds = seconds, .least = 1, .most = most, .begin_ns = clock_now_ns()};
 }
 
-bool pace_next_together(struct pace *p, const struct bench *b)
+bool pace_next(struct pace *p)
 {
-    int more = pace_next(p);
-    MPI_Bcast(&more, 1, MPI_INT, b->consumer, b->roster.comm);
+    const struct bench *b = p->bench;
+    const double share = (double)(clock_now_ns() - p->begin_ns) / 1e9 / p->seconds;
+    bool more = p->done < p->most && (p->done < p->least || share < 1);
+    const double turns = (double)p->done / (double)p->most;
+    if (more && p->what[0] != '\0')
+        report_progress(&p->bench->report, p->what, p->least == p->most || turns > share ? turns : share);
+    channel_share(b->roster.comm, b->consumer, &more, sizeof more);
+    p->done += more;
     return more;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pace: how long a row goes on: for --iters turns, else until its time is over, within a least and a most number of
- * turns. Meanwhile a terminal sees how far it is. The rank that leads calls this between measurements.
+ * turns. Meanwhile a terminal sees how far it is. The consumer decides, and all ranks learn of it.
  */
 #ifndef BENCH_PACE_H
 #define BENCH_PACE_H
@@ -12,7 +12,7 @@
 #include "bench/bench.h"
 
 struct pace {
-    struct report *report;
+    struct bench *bench;
     double seconds;
     uint64_t least, most, done, begin_ns;
     char what[64];
@@ -21,10 +21,10 @@ struct pace {
 /** The time of the row begins now. The rest names it on a terminal. */
 void pace_begin(struct pace *p, struct bench *b, uint64_t least, uint64_t most, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/** Of turns that do not count: at most so many, and none once that time is over. */
+void pace_begin_warming(struct pace *p, struct bench *b, uint64_t most, double seconds);
 
-/** Whether one more turn follows. */
+/** Collective: whether one more turn follows. All wait asleep. */
 bool pace_next(struct pace *p);
-/** Collective: the same for all ranks, as the rank that reports decides. */
-bool pace_next_together(struct pace *p, const struct bench *b);
 
 #endif

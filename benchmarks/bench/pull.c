@@ -1,167 +1,217 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pull: bandwidth and latency of one transfer at a time, in either direction, beside the limit of its path.
+ * pull: one transfer at a time beside its limit, the two in turn, so that both see the same machine. Blocks are
+ * fresh and scattered on both sides, the caches are several times the processor's, and page tables and handshake are
+ * warm. Every block size has a context of its own, every (block size, batch) a row.
  *
- * Every block size has a context of its own, every (block size, batch) a row. The transfers of a row alternate, one by
- * Baton, then one by the limit, so that both see the same machine. Blocks are fresh and scattered on both sides, the
- * caches are several times the processor's, and page tables and handshake are warm.
+ *   pull, push   bandwidth and latency in either direction, beside the limit of the path
+ *   wrapped      caches in memory that the benchmark owns, on one node: private memory beside process_vm_readv alone,
+ *                memory that other processes can map beside a cache that Baton allocates
  */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "bench/bench.h"
 #include "bench/conditions.h"
-#include "bench/cost.h"
-#include "bench/fail.h"
 #include "bench/limit.h"
 #include "bench/pace.h"
-#include "bench/pool.h"
-#include "bench/stage.h"
-
-static const char *const columns[] = {"op",           "path",         "block_bytes", "batch", "GBps",      "submit_us",
-                                      "total_us_p50", "total_us_p99", "limit_GBps",  "ratio", COST_COLUMNS};
-#define NUM_COLUMNS (sizeof columns / sizeof *columns)
 
 #define POOL_LEAST (UINT64_C(256) << 20)
+#define WRAPPED_POOL_LEAST (UINT64_C(128) << 20)
 #define BYTES_A_ROW (UINT64_C(8) << 30)
 #define ITERS_LEAST 20u
 #define ITERS_MOST 2000u
+#define WRAPPED_ITERS_MOST 1000u
 #define ITERS_FLOOR 5u /* however long they take: the median of fewer says little */
 #define WARM_UPS 3u
-#define WARM_UP_LONG_NS (UINT64_C(500) * CLOCK_NS_PER_MS)
-#define WARM_PAGES_LONG_NS (UINT64_C(5000) * CLOCK_NS_PER_MS)
+#define WARM_UP_SECONDS 0.5
+#define WARM_PAGES_SECONDS 5
 
-static uint64_t turns_most(uint64_t batch_bytes)
+struct run {
+    struct scene scene, slab; /* slab: what mapped memory of the benchmark stands beside */
+    struct limit limit;       /* what all other memory stands beside */
+    baton_path_t path;
+};
+
+static bool is_beside_slab(const struct run *r)
 {
-    const uint64_t goal = BYTES_A_ROW / batch_bytes;
-    return goal < ITERS_LEAST ? ITERS_LEAST : goal > ITERS_MOST ? ITERS_MOST : goal;
+    return r->scene.form.memory == OWN_MAPPED;
 }
 
-static void warm_up(struct stage *s, struct limit *l, uint32_t batch)
+static void open_run(struct run *r, struct bench *b, enum own_kind memory, uint64_t block_bytes)
 {
-    struct stage_transfer t = {0};
-    for (unsigned i = 0; i < WARM_UPS && t.total_ns < WARM_UP_LONG_NS; i++) {
-        stage_pull(s, batch, false, &t);
-        limit_measure(l, batch);
+    const struct options *o = &b->options;
+    struct scene_form form = {
+        .memory = memory,
+        .block_bytes = block_bytes,
+        .num_blocks = blocks_pool_blocks(o, memory == OWN_SLAB ? POOL_LEAST : WRAPPED_POOL_LEAST, block_bytes),
+        .max_batch = (uint32_t)option_list_most(&o->batch)};
+    *r = (struct run){.path = BATON_PATH_SHM};
+    scene_open(b, &r->scene, &form);
+    form.memory = OWN_SLAB;
+    if (memory == OWN_MAPPED) {
+        scene_open(b, &r->slab, &form);
+    } else {
+        limit_open(&r->limit, &r->scene);
+        r->path = r->limit.path;
     }
-    limit_reset(l);
+}
+
+static void close_run(struct run *r)
+{
+    if (is_beside_slab(r))
+        scene_close(&r->slab);
+    else
+        limit_close(&r->limit);
+    scene_close(&r->scene);
+}
+
+/* ---- a row ------------------------------------------------------------------------------------------------------- */
+
+/* One of each. */
+static void turn(struct run *r, uint32_t batch, struct transfers *row, struct transfers *slab)
+{
+    scene_take(&r->scene, batch, r->path, row);
+    if (is_beside_slab(r))
+        scene_take(&r->slab, batch, r->path, slab);
+    else
+        limit_measure(&r->limit, batch);
 }
 
 /*
  * Each block is used once: a process's first touch of a page that another one allocated is a page fault, which in a
  * push the producer pays and the limit, measured by the consumer, does not.
  */
-static void warm_pages(struct stage *s, const struct limit *l)
+static void warm_pages(struct run *r)
 {
-    struct stage_transfer t;
-    uint64_t begin = clock_now_ns();
-    if (l->path != BATON_PATH_SHM)
-        return;
-    for (uint64_t done = 0; done < s->num_blocks && clock_now_ns() - begin < WARM_PAGES_LONG_NS; done += s->max_batch)
-        stage_pull(s, s->max_batch, false, &t);
-}
-
-/* What one row consists of, before it becomes text. */
-struct row {
-    uint32_t batch;
-    baton_path_t path;
-    struct samples submit, total;
-    struct cost cost;
-};
-
-static void measure(struct stage *s, struct limit *l, struct row *row)
-{
-    const uint64_t bytes = row->batch * s->block_bytes;
-    struct stage_transfer t;
     struct pace pace;
-    pace_begin(&pace, s->bench, ITERS_FLOOR, turns_most(bytes), "%" PRIu64 " x %" PRIu32, s->block_bytes, row->batch);
-    while (pace_next(&pace)) {
-        stage_pull(s, row->batch, false, &t);
-        limit_measure(l, row->batch);
-        if (t.path != l->path)
-            fail("Baton moved the blocks by another path than expected: there is no limit to compare with");
-        if (samples_add(&row->submit, t.submit_ns) != 0 || samples_add(&row->total, t.total_ns) != 0)
-            fail("out of memory for samples");
-        cost_add(&row->cost, 1, bytes, t.consumer, t.producer);
-    }
-    row->path = t.path;
+    const struct scene_form *form = &r->scene.form;
+    pace_begin_warming(&pace, r->scene.bench, 1 + form->num_blocks / form->max_batch, WARM_PAGES_SECONDS);
+    while (r->path != BATON_PATH_RMA && pace_next(&pace))
+        turn(r, form->max_batch, NULL, NULL);
 }
 
-static void print(struct stage *s, struct limit *l, struct row *row)
+static uint64_t turns_most(const struct run *r, uint64_t batch_bytes)
 {
-    struct bench *b = s->bench;
-    struct report_row out = {0};
+    const uint64_t goal = BYTES_A_ROW / batch_bytes;
+    if (r->scene.form.memory != OWN_SLAB)
+        return WRAPPED_ITERS_MOST;
+    return goal < ITERS_LEAST ? ITERS_LEAST : goal > ITERS_MOST ? ITERS_MOST : goal;
+}
+
+static void measure(struct run *r, uint32_t batch, struct transfers *row, struct transfers *slab)
+{
+    struct bench *b = r->scene.bench;
+    const uint64_t block = r->scene.form.block_bytes;
+    struct pace pace;
+    pace_begin_warming(&pace, b, WARM_UPS, WARM_UP_SECONDS);
+    while (pace_next(&pace))
+        turn(r, batch, NULL, NULL);
+    ways_reset(&r->limit.ways);
+    pace_begin(&pace, b, ITERS_FLOOR, turns_most(r, batch * block), "%" PRIu64 " x %" PRIu32, block, batch);
+    while (pace_next(&pace))
+        turn(r, batch, row, slab);
+    scene_verify(&r->scene, batch, false);
+}
+
+static void print_pull(struct run *r, uint32_t batch, struct transfers *row)
+{
+    struct bench *b = r->scene.bench;
+    struct limit *l = &r->limit;
+    const uint64_t block = r->scene.form.block_bytes;
     const char *way;
-    double bytes = (double)row->batch * (double)s->block_bytes;
-    uint64_t median = samples_quantile(&row->total, 0.5);
-    double rate = bytes / (double)median, limit = limit_best(l, row->batch, &way);
-    report_cell(&out, "%s", options_op_name(&b->options));
-    report_cell(&out, "%s", bench_path_name(row->path));
-    report_cell(&out, "%" PRIu64, s->block_bytes);
-    report_cell(&out, "%" PRIu32, row->batch);
-    report_cell(&out, "%.3f", rate);
-    report_cell(&out, "%.2f", (double)samples_quantile(&row->submit, 0.5) / 1e3);
-    report_cell(&out, "%.1f", (double)median / 1e3);
-    report_cell(&out, "%.1f", (double)samples_quantile(&row->total, 0.99) / 1e3);
-    report_cell(&out, "%.3f", limit);
-    report_cell(&out, "%.3f", limit > 0 ? rate / limit : 0.0);
-    cost_cells(&row->cost, (double)median, row->batch, &out);
-    report_add(&b->report, &out);
-    report_osu(&b->report, "Bandwidth (MB/s)", s->block_bytes, 1e3 * rate);
+    const double bytes = (double)(batch * block), limit_ns = (double)limit_best_ns(l, &way);
+    const double ns = (double)samples_quantile(&row->total, 0.5), rate = bytes / ns;
+    const double limit = limit_ns > 0 ? bytes / limit_ns : 0;
+    report_row(&b->report,
+               "path=%s|block_bytes=%" PRIu64 "|batch=%" PRIu32
+               "|GBps=%.3f|submit_us=%.2f|total_us_p50=%.1f|total_us_p99=%.1f|limit_GBps=%.3f|ratio=%.3f" COST_COLUMNS,
+               bench_path_name(r->path), block, batch, rate, samples_us(&row->submit, 0.5), ns / 1e3,
+               samples_us(&row->total, 0.99), limit, limit > 0 ? rate / limit : 0.0, COST_CELLS(&row->cost, ns, batch));
+    report_osu(&b->report, "Bandwidth (MB/s)", block, 1e3 * rate);
     char stalls[48] = "";
-    if (l->path == BATON_PATH_RMA)
+    if (r->path == BATON_PATH_RMA)
         snprintf(stalls, sizeof stalls, "; raw MPI stalled %" PRIu64 " times", l->raw.stalls);
-    report_note(&b->report, "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu samples%s", s->block_bytes,
-                row->batch, row->total.count, way, limit_count(l), stalls);
+    report_note(&b->report, "  %" PRIu64 " x %" PRIu32 ": %zu transfers; limit by %s, %zu samples%s", block, batch,
+                row->total.count, way, ways_count(&l->ways), stalls);
 }
 
-static void run_row(struct stage *s, struct limit *l, uint32_t batch)
+static void print_wrapped(struct run *r, uint32_t batch, struct transfers *row, struct transfers *slab)
 {
-    struct row row = {.batch = batch};
-    warm_up(s, l, batch);
-    measure(s, l, &row);
-    stage_verify(s, batch, false);
-    print(s, l, &row);
-    samples_fini(&row.submit);
-    samples_fini(&row.total);
+    struct report *report = &r->scene.bench->report;
+    const uint64_t block = r->scene.form.block_bytes;
+    const char *memory = own_name(r->scene.form.memory);
+    struct samples *beside = is_beside_slab(r) ? &slab->total : &r->limit.ways.of[0];
+    const double bytes = (double)(batch * block), ns = (double)samples_quantile(&row->total, 0.5),
+                 beside_ns = (double)samples_quantile(beside, 0.5);
+    report_row(report,
+               "memory=%s|path=%s|block_bytes=%" PRIu64 "|batch=%" PRIu32
+               "|us_p50=%.1f|GBps=%.3f|beside=%s|beside_GBps=%.3f|ratio=%.3f" COST_COLUMNS,
+               memory, bench_path_name(r->path), block, batch, ns / 1e3, bytes / ns,
+               is_beside_slab(r) ? "slab" : "readv", bytes / beside_ns, beside_ns / ns,
+               COST_CELLS(&row->cost, ns, batch));
+    report_note(report, "  %s: %zu and %zu samples; threads of readv: %u", memory, row->total.count, beside->count,
+                r->limit.copies.crew.num);
 }
 
-static void note_stage(const struct stage *s, const struct limit *l, bool first)
+static void run_row(struct run *r, uint32_t batch)
 {
-    struct bench *b = s->bench;
-    uint64_t pool = s->num_blocks * s->block_bytes, l3 = conditions_l3_bytes();
+    struct transfers row = {0}, slab = {0};
+    measure(r, batch, &row, &slab);
+    if (r->scene.form.memory == OWN_SLAB)
+        print_pull(r, batch, &row);
+    else
+        print_wrapped(r, batch, &row, &slab);
+    transfers_fini(&row);
+    transfers_fini(&slab);
+}
+
+/* ---- all rows ---------------------------------------------------------------------------------------------------- */
+
+static void note_size(const struct run *r)
+{
+    const struct scene_form *form = &r->scene.form;
+    const uint64_t pool = form->num_blocks * form->block_bytes;
     char name[MPI_MAX_OBJECT_NAME] = "";
-    if (!b->report.active)
-        return;
-    if (l->path == BATON_PATH_RMA)
-        raw_name(&l->raw, name);
-    if (first) {
-        conditions_note_baton(b, s->context.baton);
-        limit_note(l);
-    }
-    report_note(&b->report, "blocks of %" PRIu64 " bytes: pool %" PRIu64 " MiB a side%s%s%s", s->block_bytes,
-                pool >> 20, pool < 4 * l3 ? " (LESS than 4 times the L3 cache: caches help)" : "",
+    if (r->path == BATON_PATH_RMA)
+        raw_name(&r->limit.raw, name);
+    report_note(&r->scene.bench->report, "blocks of %" PRIu64 " bytes: pool %" PRIu64 " MiB a side%s%s%s",
+                form->block_bytes, pool >> 20,
+                pool < 4 * conditions_l3_bytes() ? " (LESS than 4 times the L3 cache: caches help)" : "",
                 *name ? ", raw window: " : "", name);
+}
+
+static void run_memory(struct bench *b, enum own_kind memory, uint64_t block_bytes, bool first)
+{
+    const struct option_list *batch = &b->options.batch;
+    struct run r;
+    open_run(&r, b, memory, block_bytes);
+    if (first)
+        conditions_note_baton(b, r.scene.context.baton);
+    if (first && memory == OWN_SLAB)
+        limit_note(&r.limit);
+    if (memory == OWN_SLAB)
+        note_size(&r);
+    warm_pages(&r);
+    for (unsigned i = 0; i < batch->count; i++)
+        run_row(&r, (uint32_t)batch->value[i]);
+    close_run(&r);
 }
 
 void pull_run(struct bench *b)
 {
-    const struct options *o = &b->options;
-    report_open(&b->report, o, bench_is_consumer(b), columns, NUM_COLUMNS);
-    conditions_note(b);
-    for (unsigned i = 0; i < o->block.count; i++) {
-        struct stage stage;
-        struct limit limit;
-        stage_open(b, &stage, o->block.value[i], pool_blocks(o, POOL_LEAST, o->block.value[i]), pool_largest_batch(o));
-        limit_open(&limit, &stage);
-        note_stage(&stage, &limit, i == 0);
-        if (bench_is_consumer(b))
-            warm_pages(&stage, &limit);
-        for (unsigned j = 0; j < o->batch.count && bench_is_consumer(b); j++)
-            run_row(&stage, &limit, (uint32_t)o->batch.value[j]);
-        stage_serve(&stage);
-        limit_close(&limit);
-        stage_close(&stage);
-    }
+    const struct option_list *block = &b->options.block;
+    for (unsigned i = 0; i < block->count; i++)
+        run_memory(b, OWN_SLAB, block->value[i], i == 0);
+}
+
+void wrapped_run(struct bench *b)
+{
+    const struct option_list *block = &b->options.block;
+    report_note(
+        &b->report,
+        "from baton_want to its event, of fresh scattered blocks; beside: process_vm_readv alone, 1024 blocks a "
+        "call, or the same transfer of a cache that Baton allocates");
+    for (unsigned i = 0; i < block->count; i++)
+        for (enum own_kind memory = OWN_PRIVATE; memory < OWN_KINDS; memory++)
+            run_memory(b, memory, block->value[i], i == 0 && memory == OWN_PRIVATE);
 }

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "bench/fail.h"
-#include "bench/walk.h"
+#include "replay/random.h"
 
 #define STALL_NS (UINT64_C(5000) * CLOCK_NS_PER_MS)
 
@@ -119,7 +119,7 @@ double raw_get_ns(struct raw *r, int peer, char *to, uint64_t span, int bytes, u
 {
     uint64_t begin = clock_now_ns();
     for (uint64_t i = 0; i < RAW_OUTSTANDING; i++) {
-        MPI_Aint from = (MPI_Aint)(walk_random(random) % (span - (uint64_t)bytes));
+        MPI_Aint from = (MPI_Aint)(random_next(random) % (span - (uint64_t)bytes));
         MPI_Get(to + i * (uint64_t)bytes, bytes, MPI_BYTE, peer, from, bytes, MPI_BYTE, r->win);
     }
     MPI_Win_flush(peer, r->win);

@@ -20,15 +20,20 @@
 #define OSU_VALUE_WIDTH 18
 #define PROGRESS_WIDTH 60
 #define PROGRESS_NS (UINT64_C(200) * CLOCK_NS_PER_MS)
+#define ROW_MAX 1024
+#define CELLS_MAX 24
+#define BETWEEN_CELLS "\x1f"
 
-void report_open(struct report *r, const struct options *o, bool active, const char *const *columns,
-                 unsigned num_columns)
+struct cell {
+    char *column, *text;
+};
+
+void report_open(struct report *r, const struct options *o, bool active)
 {
     *r = (struct report){.active = active,
+                         .op = options_op_name(o),
                          .format = o->format,
-                         .shows_progress = active && output_has_terminal(),
-                         .num_columns = num_columns,
-                         .columns = columns};
+                         .shows_progress = active && output_has_terminal()};
     if (!active || !o->json)
         return;
     r->json_path = o->json;
@@ -91,25 +96,17 @@ void report_note(struct report *r, const char *format, ...)
     report_text(r, text);
 }
 
-void report_cell(struct report_row *row, const char *format, ...)
+/* Cells, or with `names` their columns. */
+static void print_line(const struct report *r, const struct cell *cells, unsigned count, bool names)
 {
-    va_list args;
-    if (row->count == REPORT_COLUMNS_MAX)
-        return;
-    va_start(args, format);
-    vsnprintf(row->cell[row->count++], REPORT_CELL_MAX, format, args);
-    va_end(args);
-}
-
-static void print_line(const struct report *r, const char *const *cells)
-{
-    for (unsigned i = 0; i < r->num_columns; i++) {
+    for (unsigned i = 0; i < count; i++) {
+        const char *text = names ? cells[i].column : cells[i].text;
         if (r->format == FORMAT_CSV)
-            printf("%s%s", i ? "," : "", cells[i]);
+            printf("%s%s", i ? "," : "", text);
         else if (i == 0)
-            printf("%-*s", FIRST_WIDTH, cells[i]);
+            printf("%-*s", FIRST_WIDTH, text);
         else
-            printf(" %*s", COLUMN_WIDTH, cells[i]);
+            printf(" %*s", COLUMN_WIDTH, text);
     }
     putchar('\n');
     fflush(stdout);
@@ -126,27 +123,54 @@ static json_t *cell_value(const char *cell)
     return json_integer((json_int_t)strtoll(cell, NULL, 10));
 }
 
-void report_add(struct report *r, const struct report_row *row)
+/* Takes the cells of a row apart, in place. Returns how many there are. */
+static unsigned find_cells(char *row, struct cell cells[CELLS_MAX])
 {
-    const char *cells[REPORT_COLUMNS_MAX];
+    unsigned count = 0;
+    for (char *next = row; next != NULL && count < CELLS_MAX; count++) {
+        cells[count].column = strsep(&next, BETWEEN_CELLS);
+        cells[count].text = strchr(cells[count].column, '=') + 1;
+        cells[count].text[-1] = '\0';
+    }
+    return count;
+}
+
+/* What lies between the cells is nothing that a value may have. */
+static void form(const struct report *r, char row[ROW_MAX], const char *format, va_list args)
+{
+    char apart[ROW_MAX];
+    if (strncmp(format, "op=", 3) == 0)
+        snprintf(apart, sizeof apart, "%s", format);
+    else
+        snprintf(apart, sizeof apart, "op=%s|%s", r->op, format);
+    for (char *at = apart; (at = strchr(at, '|')) != NULL;)
+        *at = *BETWEEN_CELLS;
+    vsnprintf(row, ROW_MAX, apart, args);
+}
+
+void report_row(struct report *r, const char *format, ...)
+{
+    char row[ROW_MAX];
+    struct cell cells[CELLS_MAX];
+    va_list args;
     if (!r->active)
         return;
-    if (row->count != r->num_columns)
-        fail("a row of %u cells in a table of %u columns", row->count, r->num_columns);
+    va_start(args, format);
+    form(r, row, format, args);
+    va_end(args);
+    const unsigned count = find_cells(row, cells);
     clear_progress(r);
-    for (unsigned i = 0; i < row->count; i++)
-        cells[i] = row->cell[i];
     if (r->format != FORMAT_OSU) {
         if (!r->header_done)
-            print_line(r, r->columns);
+            print_line(r, cells, count, true);
         r->header_done = true;
-        print_line(r, cells);
+        print_line(r, cells, count, false);
     }
     if (!r->json)
         return;
     json_t *object = json_object();
-    for (unsigned i = 0; i < row->count; i++)
-        json_object_set_new(object, r->columns[i], cell_value(cells[i]));
+    for (unsigned i = 0; i < count; i++)
+        json_object_set_new(object, cells[i].column, cell_value(cells[i].text));
     json_array_append_new(json_object_get(r->json, "rows"), object);
 }
 

@@ -14,38 +14,29 @@
 
 #include "bench/options.h"
 
-#define REPORT_COLUMNS_MAX 24
-#define REPORT_CELL_MAX 48
-
 struct report {
     bool active, header_done;
+    const char *op;
     bool shows_progress, progress_stands; /* on a terminal; a line of it */
     uint64_t progress_ns;                 /* when it was written */
     enum bench_format format;
-    unsigned num_columns;
-    const char *const *columns;
     const char *json_path;
     json_t *json; /* NULL: no file */
 };
 
-/** One row's cells, as text, in the order of the columns. */
-struct report_row {
-    unsigned count;
-    char cell[REPORT_COLUMNS_MAX][REPORT_CELL_MAX];
-};
-
-/** `columns` are num_columns names that outlive the report. */
-void report_open(struct report *r, const struct options *o, bool active, const char *const *columns,
-                 unsigned num_columns);
+void report_open(struct report *r, const struct options *o, bool active);
 
 /** One line about the conditions. */
 void report_note(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** Each line of a text as a note. */
 void report_text(struct report *r, const char *text);
 
-void report_cell(struct report_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** A row of as many cells as there are columns. A cell that reads as a number is one in the JSON file. */
-void report_add(struct report *r, const struct report_row *row);
+/**
+ * A row: `format` is "column=%s|column=%.1f|…", and the same for all rows of a report. The first column is "op": the
+ * name of the operation, unless the format begins with another one. A cell that reads as a number is one in the JSON
+ * file.
+ */
+void report_row(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** The two columns of --format osu; `value` is named by the first call. In other formats this does nothing. */
 void report_osu(struct report *r, const char *value_name, uint64_t size, double value);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/fail.h"
+
 static void add_rank(struct roster *r, int rank)
 {
     const baton_open_params_t *p = &r->ranks[rank];
@@ -19,22 +21,19 @@ static void add_rank(struct roster *r, int rank)
     r->engine_of[rank] = e;
 }
 
-int roster_init(struct roster *r, const baton_open_params_t *self)
+void roster_init(struct roster *r, const baton_open_params_t *self)
 {
     MPI_Comm_dup(MPI_COMM_WORLD, &r->comm);
     MPI_Comm_rank(r->comm, &r->rank);
     MPI_Comm_size(r->comm, &r->size);
     size_t size = (size_t)r->size;
     r->num_engines = 0;
-    r->ranks = calloc(size, sizeof *r->ranks);
-    r->engines = calloc(size, sizeof *r->engines);
-    r->engine_of = calloc(size, sizeof *r->engine_of);
-    if (!r->ranks || !r->engines || !r->engine_of)
-        return -1;
+    r->ranks = room(size, sizeof *r->ranks);
+    r->engines = room(size, sizeof *r->engines);
+    r->engine_of = room(size, sizeof *r->engine_of);
     MPI_Allgather(self, (int)sizeof *self, MPI_BYTE, r->ranks, (int)sizeof *self, MPI_BYTE, r->comm);
     for (int rank = 0; rank < r->size; rank++)
         add_rank(r, rank);
-    return 0;
 }
 
 void roster_fini(struct roster *r)
@@ -52,6 +51,12 @@ int roster_find(const struct roster *r, baton_role_t role, int nth)
             return e;
     }
     return -1;
+}
+
+bool roster_is_single(const struct roster *r, int engine, baton_role_t role)
+{
+    const struct roster_engine *e = &r->engines[engine];
+    return (e->role & role) != 0 && e->tp == 1 && e->pp == 1;
 }
 
 int roster_named(const struct roster *r, const char *name)

@@ -4,6 +4,7 @@
 #define BENCH_ROSTER_H
 
 #include <mpi.h>
+#include <stdbool.h>
 
 #include "baton.h"
 
@@ -23,12 +24,14 @@ struct roster {
     int *engine_of;                /* by world rank */
 };
 
-/** Collective. `self` is this rank's place. 0, or -1 for want of memory. */
-int roster_init(struct roster *r, const baton_open_params_t *self);
+/** Collective. `self` is this rank's place. Fails without memory. */
+void roster_init(struct roster *r, const baton_open_params_t *self);
 void roster_fini(struct roster *r);
 
 /** The nth engine (from 0) of a role (an engine of both roles counts as either), or -1. */
 int roster_find(const struct roster *r, baton_role_t role, int nth);
+/** Whether an engine has that role, and one rank. */
+bool roster_is_single(const struct roster *r, int engine, baton_role_t role);
 /** The engine of that name, or -1. */
 int roster_named(const struct roster *r, const char *name);
 

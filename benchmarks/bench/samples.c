@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* samples: a growing array and qsort. Nothing here runs while a clock runs. */
+/* samples: a growing array and qsort. */
 #include "bench/samples.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-int samples_add(struct samples *s, uint64_t ns)
+#include "bench/fail.h"
+
+void samples_add(struct samples *s, uint64_t ns)
 {
     if (s->count == s->room) {
-        size_t room = s->room ? 2 * s->room : 256;
-        uint64_t *grown = realloc(s->ns, room * sizeof *grown);
-        if (!grown)
-            return -1;
-        s->ns = grown;
-        s->room = room;
+        s->room = s->room ? 2 * s->room : 256;
+        s->ns = realloc(s->ns, s->room * sizeof *s->ns);
+        if (s->ns == NULL)
+            fail("out of memory for %zu samples", s->room);
     }
     s->ns[s->count++] = ns;
-    return 0;
 }
 
 static int by_size(const void *a, const void *b)
@@ -34,8 +33,47 @@ uint64_t samples_quantile(struct samples *s, double q)
     return s->ns[rank == 0 ? 0 : rank - 1];
 }
 
+double samples_us(struct samples *s, double q)
+{
+    return (double)samples_quantile(s, q) / 1e3;
+}
+
 void samples_fini(struct samples *s)
 {
     free(s->ns);
     *s = (struct samples){0};
+}
+
+unsigned ways_next(struct ways *w)
+{
+    return w->turns++ % w->num;
+}
+
+size_t ways_count(const struct ways *w)
+{
+    size_t count = 0;
+    for (unsigned way = 0; way < w->num; way++)
+        count += w->of[way].count;
+    return count;
+}
+
+uint64_t ways_best_ns(struct ways *w, unsigned *way)
+{
+    uint64_t best = 0;
+    for (unsigned i = 0; i < w->num; i++) {
+        const uint64_t median = samples_quantile(&w->of[i], 0.5);
+        if (median == 0 || (best > 0 && median >= best))
+            continue;
+        best = median;
+        if (way != NULL)
+            *way = i;
+    }
+    return best;
+}
+
+void ways_reset(struct ways *w)
+{
+    for (unsigned way = 0; way < w->num; way++)
+        samples_fini(&w->of[way]);
+    w->turns = 0;
 }

@@ -11,20 +11,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "bench/bench.h"
-#include "bench/blocks.h"
 #include "bench/channel.h"
 #include "bench/conditions.h"
 #include "bench/context.h"
 #include "bench/fail.h"
-#include "bench/footprint.h"
 #include "bench/pace.h"
 #include "bench/samples.h"
 #include "front/inside.h"
 #include "mpi/fabric.h"
-
-static const char *const columns[] = {"op",     "path",     "ranks",        "start_ms",     "contact_us", "next_us",
-                                      "all_ms", "close_ms", "consumer_KiB", "producer_KiB", "segment_KiB"};
 
 #define BLOCK_BYTES UINT64_C(4096)
 #define ROUNDS_LEAST 3u
@@ -44,20 +38,13 @@ struct world {
     struct samples figures[FIGURES]; /* nanoseconds or KiB, a round */
 };
 
-static uint32_t num_blocks(const struct world *w)
-{
-    return (uint32_t)w->size;
-}
-
 static void open_world(struct bench *b, struct world *w, int size)
 {
     const int rank = b->roster.rank;
     const int place = rank == b->consumer ? 0 : rank < b->consumer ? rank + 1 : rank;
     *w = (struct world){.bench = b, .size = size, .rank = place};
     MPI_Comm_split(b->roster.comm, place < size ? 0 : MPI_UNDEFINED, place, &w->comm);
-    w->ids = calloc((size_t)size, sizeof *w->ids);
-    if (!w->ids)
-        fail("out of memory");
+    w->ids = room((size_t)size, sizeof *w->ids);
     for (int i = 0; i < size; i++)
         w->ids[i] = (uint32_t)i;
 }
@@ -79,29 +66,21 @@ static baton_open_params_t role_of(const struct world *w)
     return p;
 }
 
-static uint64_t private_kib(const void *pool, uint64_t bytes)
-{
-    uint64_t own, all;
-    if (footprint_read(pool, bytes, &own, &all) != 0)
-        fail("cannot read /proc/self/smaps");
-    return own;
-}
-
 /* ---- transfers --------------------------------------------------------------------------------------------------- */
 
 /* Producer k has block k for the consumer, and the first producer block 0 too. */
 static void offer(const struct world *w, const struct context *c)
 {
-    blocks_offer(c, "first", &w->ids[w->rank], 1);
+    context_offer(c, "first", &w->ids[w->rank], 1, 0);
     if (w->rank == 1)
-        blocks_offer(c, "next", &w->ids[0], 1);
+        context_offer(c, "next", &w->ids[0], 1, 0);
 }
 
 static void want(const struct world *w, const struct context *c, int producer, const char *key)
 {
     char engine[BATON_ENGINE_NAME_MAX];
     snprintf(engine, sizeof engine, "producer%d", producer);
-    blocks_want(c, engine, key, &w->ids[strcmp(key, "next") == 0 ? 0 : producer], 1, BATON_MODE_PULL, NULL);
+    context_want(c, engine, key, &w->ids[strcmp(key, "next") == 0 ? 0 : producer], 1, BATON_MODE_PULL, NULL);
 }
 
 /* Until `count` wants have ended: nanoseconds since `begin`. */
@@ -109,14 +88,14 @@ static uint64_t await(struct world *w, const struct context *c, int count, uint6
 {
     baton_event_t event;
     for (int i = 0; i < count; i++) {
-        blocks_await(c, BATON_EVENT_WANT, &event);
+        context_take(c, BATON_EVENT_WANT, &event);
         for (int path = 0; path < BATON_PATHS; path++)
             w->all.path_bytes[path] += event.path_bytes[path];
     }
     return clock_now_ns() - begin;
 }
 
-static void consume(struct world *w, const struct context *c)
+static void consume(struct world *w, const struct context *c, const struct blocks *cache)
 {
     uint64_t begin = clock_now_ns();
     want(w, c, 1, "first");
@@ -128,7 +107,7 @@ static void consume(struct world *w, const struct context *c)
     for (int producer = 2; producer < w->size; producer++)
         want(w, c, producer, "first");
     w->now[ALL] = w->size > 2 ? await(w, c, w->size - 2, begin) : 0;
-    if (!blocks_check(c->pool, BLOCK_BYTES, BLOCK_BYTES, w->ids, w->ids, num_blocks(w), "first or next"))
+    if (!blocks_check(cache, 0, w->ids, w->ids, (uint32_t)w->size, false, "first or next"))
         w->bench->status = 1;
 }
 
@@ -139,36 +118,36 @@ static void live(struct world *w, bool describes)
     struct bench *b = w->bench;
     const baton_open_params_t self = role_of(w);
     struct context c;
-    baton_geometry_t geometry;
-    baton_tensor_t tensor;
-    blocks_describe(BLOCK_BYTES, num_blocks(w), &geometry, &tensor);
-    const uint64_t before = private_kib(NULL, 0);
+    struct blocks cache;
+    blocks_describe_plain(&cache, 1, BLOCK_BYTES, (uint32_t)w->size);
+    const uint64_t before = footprint_read(NULL, 0).private_kib;
     b->world = w->comm;
     MPI_Barrier(w->comm);
     uint64_t begin = clock_now_ns();
-    context_open(b, &c, &self, &geometry);
+    context_open(b, &c, &self, &cache, NULL);
     w->now[START] = clock_now_ns() - begin;
     if (describes)
         conditions_note_baton(b, c.baton);
     if (w->rank == 0) {
-        blocks_poison(c.pool, BLOCK_BYTES, w->ids, num_blocks(w));
+        blocks_poison(&cache, w->ids, (uint32_t)w->size);
     } else {
-        blocks_fill(c.pool, BLOCK_BYTES, num_blocks(w), 0);
+        blocks_fill(&cache, 0);
         offer(w, &c);
     }
     channel_barrier(w->comm);
     if (w->rank == 0)
-        consume(w, &c);
+        consume(w, &c, &cache);
     else
-        blocks_await_offers(&c, w->rank == 1 ? 2 : 1);
+        context_await_offers(&c, w->rank == 1 ? 2 : 1);
     channel_barrier(w->comm);
-    const uint64_t after = private_kib(c.pool, geometry.bytes);
+    const uint64_t after = footprint_read(c.pool, cache.geometry.bytes).private_kib;
     w->now[w->rank == 0 ? CONSUMER_KIB : PRODUCER_KIB] = after > before ? after - before : 0;
     w->now[SEGMENT_KIB] = fabric_pool_offset(baton_inside_fabric(c.baton)) / 1024;
     MPI_Barrier(w->comm);
     begin = clock_now_ns();
     context_close(b, &c);
     w->now[CLOSE] = clock_now_ns() - begin;
+    blocks_fini(&cache);
     b->world = MPI_COMM_WORLD;
 }
 
@@ -182,29 +161,30 @@ static void visit(struct world *w, bool counts, bool describes)
     channel_barrier(b->roster.comm);
     MPI_Allreduce(MPI_IN_PLACE, w->now, FIGURES, MPI_UINT64_T, MPI_MAX, b->roster.comm);
     for (unsigned i = 0; i < FIGURES && counts; i++)
-        if (samples_add(&w->figures[i], w->now[i]) != 0)
-            fail("out of memory for samples");
+        samples_add(&w->figures[i], w->now[i]);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* The median of a figure. */
+static double median(struct world *w, enum figure figure)
+{
+    return (double)samples_quantile(&w->figures[figure], 0.5);
+}
+
 static void print(struct world *w)
 {
-    static const double units[] = {[START] = 1e6, [CONTACT] = 1e3, [NEXT] = 1e3, [ALL] = 1e6, [CLOSE] = 1e6};
     struct bench *b = w->bench;
-    const baton_path_t path = blocks_path(&w->all);
-    struct report_row row = {0};
-    report_cell(&row, "%s", options_op_name(&b->options));
-    report_cell(&row, "%s", path == BATON_PATH_NONE ? "several" : bench_path_name(path));
-    report_cell(&row, "%d", w->size);
-    for (unsigned i = START; i <= CLOSE; i++)
-        report_cell(&row, "%.3f", (double)samples_quantile(&w->figures[i], 0.5) / units[i]);
-    for (unsigned i = CONSUMER_KIB; i < FIGURES; i++)
-        report_cell(&row, "%" PRIu64, samples_quantile(&w->figures[i], 0.5));
-    report_add(&b->report, &row);
+    const baton_path_t path = context_path(&w->all);
+    report_row(&b->report,
+               "path=%s|ranks=%d|start_ms=%.3f|contact_us=%.3f|next_us=%.3f|all_ms=%.3f|close_ms=%.3f"
+               "|consumer_KiB=%.0f|producer_KiB=%.0f|segment_KiB=%.0f",
+               path == BATON_PATH_NONE ? "several" : bench_path_name(path), w->size, median(w, START) / 1e6,
+               median(w, CONTACT) / 1e3, median(w, NEXT) / 1e3, median(w, ALL) / 1e6, median(w, CLOSE) / 1e6,
+               median(w, CONSUMER_KIB), median(w, PRODUCER_KIB), median(w, SEGMENT_KIB));
     const size_t worlds = w->figures[START].count;
     report_note(&b->report, "  %d ranks: %zu world%s, the slowest start %.3f ms", w->size, worlds,
-                worlds == 1 ? "" : "s", (double)samples_quantile(&w->figures[START], 1) / 1e6);
+                worlds == 1 ? "" : "s", samples_us(&w->figures[START], 1) / 1e3);
 }
 
 static void run_world(struct bench *b, int size, bool first)
@@ -214,20 +194,16 @@ static void run_world(struct bench *b, int size, bool first)
     open_world(b, &w, size);
     visit(&w, false, first); /* what MPI and the C library allocate once is in no row */
     pace_begin(&pace, b, ROUNDS_LEAST, ROUNDS_MOST, "%d ranks", size);
-    while (pace_next_together(&pace, b))
+    while (pace_next(&pace))
         visit(&w, true, false);
-    if (bench_is_consumer(b))
-        print(&w);
+    print(&w);
     close_world(&w);
 }
 
 void scale_run(struct bench *b)
 {
-    const struct options *o = &b->options;
     const int all = b->roster.size;
-    report_open(&b->report, o, bench_is_consumer(b), columns, sizeof columns / sizeof *columns);
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
-    conditions_note(b);
     report_note(
         &b->report,
         "medians of worlds of so many ranks; start: from baton_open until baton_start has returned on the "

@@ -1,479 +1,451 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scene: see the header. */
+/*
+ * scene: see scene.h. In a transfer the consumer signals that it is time; the producer offers and answers; the consumer
+ * wants and sleeps until its event; the producer sleeps until its own event and answers again. So no message of the
+ * benchmark is under way between the want and its event, and no offer is alive when the next measurement begins. The
+ * producers of a cut end their offers when they are told, since nobody wants some of them.
+ *
+ * Where a call of the producer's is timed, the consumer wants and then says so. The producer, which has received that,
+ * rests first, so that the want has arrived and all have fallen asleep again, and then makes its call.
+ */
 #include "bench/scene.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
-#include "bench/channel.h"
 #include "bench/fail.h"
-#include "bench/hush.h"
-#include "bench/pattern.h"
-#include "bench/samples.h"
+#include "bench/halt.h"
 
-#define BLOCK_TOKENS 16u
-#define CHANNELS 128u
-#define ENTRY_BYTES (CHANNELS * 2u) /* of one head and token, of K or of V */
-#define PATIENCE_MS 600000u
-#define POISON 0xa5
-#define PROBES 101u
-#define PROBE_SMALL 64
-#define PROBE_LARGE 16384
+#define NAP_NS 100000L  /* of the consumer while it waits for the first layer */
+#define LAST_LAYER 1u   /* the one whose baton_ready is timed; all before it are ready at once */
+#define SIGNAL_BYTES 64 /* about as many as a message of Baton's has */
+#define MARK 0xa5a5a5a5a5a5a5a5
 
-enum command_kind { COMMAND_OFFER = 1, COMMAND_OVER, COMMAND_ENTER_MPI, COMMAND_LEAVE_MPI, COMMAND_END };
-
-struct command {
-    uint32_t kind, scene;
-    uint64_t place, serial;
+/** What a producer says when its offers have ended. */
+struct answer {
+    struct effort effort;
+    uint64_t begin_ns, returned_ns; /* of the timed call, where that is the producer's */
 };
 
 /* ---- who is who -------------------------------------------------------------------------------------------------- */
 
-/* The place of a rank among all ranks but the consumer's, and back. */
-static uint32_t servant_of(const struct bench *b, int rank)
+/* With a cut: the place of this rank among all ranks but the consumer's. */
+static uint32_t servant_of(const struct bench *b)
 {
-    return (uint32_t)(rank < b->consumer ? rank : rank - 1);
+    return (uint32_t)(b->roster.rank < b->consumer ? b->roster.rank : b->roster.rank - 1);
 }
 
-static int rank_of(const struct bench *b, uint32_t servant)
-{
-    return (int)servant < b->consumer ? (int)servant : (int)servant + 1;
-}
-
-static bool is_producer(const struct scene *s)
+int scene_producer(const struct scene *s, uint32_t place)
 {
     const struct bench *b = s->bench;
-    return !bench_is_consumer(b) && servant_of(b, b->roster.rank) < s->cut.producers;
+    if (s->form.cut == NULL)
+        return b->producer;
+    return (int)place < b->consumer ? (int)place : (int)place + 1;
 }
 
-static bool is_spectator(const struct scene *s)
+static bool looks_on(const struct scene *s)
 {
-    const struct bench *b = s->bench;
-    return !bench_is_consumer(b) && servant_of(b, b->roster.rank) >= scene_ranks(&s->cut) - 1;
+    const struct cut *cut = s->form.cut;
+    return !s->produces && !s->consumes && (cut == NULL || servant_of(s->bench) >= cut->producers + cut->consumers - 1);
 }
 
 static uint32_t tp_rank_of(const struct scene *s)
 {
-    const struct bench *b = s->bench;
-    if (bench_is_consumer(b) || is_spectator(s))
+    if (s->consumes)
         return 0;
-    uint32_t servant = servant_of(b, b->roster.rank);
-    return servant < s->cut.producers ? servant : servant - s->cut.producers + 1;
+    return s->produces ? servant_of(s->bench) : servant_of(s->bench) - s->form.cut->producers + 1;
 }
 
 static baton_open_params_t role_of(const struct scene *s)
 {
     const struct bench *b = s->bench;
+    const struct cut *cut = s->form.cut;
+    if (cut == NULL)
+        return b->roster.ranks[b->roster.rank];
     baton_open_params_t p = {
-        .size = sizeof p, .role = is_producer(s) ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE, .tp = 1, .pp = 1};
-    p.tp_rank = tp_rank_of(s);
-    if (is_spectator(s)) {
+        .size = sizeof p, .role = s->produces ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE, .tp = 1, .pp = 1};
+    if (looks_on(s)) {
         snprintf(p.engine, sizeof p.engine, "spectator%d", b->roster.rank);
         return p;
     }
-    p.tp = is_producer(s) ? s->cut.producers : s->cut.consumers;
-    snprintf(p.engine, sizeof p.engine, "%s", is_producer(s) ? "producer" : "consumer");
+    p.tp = s->produces ? cut->producers : cut->consumers;
+    p.tp_rank = tp_rank_of(s);
+    snprintf(p.engine, sizeof p.engine, "%s", s->produces ? s->producer : "consumer");
     return p;
+}
+
+void scene_signal(const struct scene *s, enum channel_wait wait)
+{
+    const MPI_Comm comm = s->bench->roster.comm;
+    char none[SIGNAL_BYTES] = {0};
+    for (uint32_t i = 0; s->consumes && i < s->producers; i++)
+        channel_send(comm, scene_producer(s, i), none, sizeof none);
+    if (s->produces)
+        channel_receive(comm, s->bench->consumer, none, sizeof none, wait);
+}
+
+void scene_answer(const struct scene *s, void *answer, int bytes, enum channel_wait wait)
+{
+    const MPI_Comm comm = s->bench->roster.comm;
+    for (uint32_t i = 0; s->consumes && i < s->producers; i++)
+        channel_receive(comm, scene_producer(s, i), answer, bytes, wait);
+    if (s->produces)
+        channel_send(comm, s->bench->consumer, answer, bytes);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-static uint32_t heads_of_consumer(const struct scene *s)
+void scene_describe(const struct scene *s, bool producer, uint32_t tp_rank, struct blocks *out)
 {
-    return s->cut.heads / s->cut.consumers;
+    const struct cut *cut = s->form.cut;
+    const uint32_t heads = cut->heads / (producer ? cut->producers : cut->consumers);
+    blocks_describe(out, &(struct blocks_form){.num_blocks = !producer && tp_rank > 0
+                                                                 ? 1
+                                                                 : s->form.num_blocks, /* nothing arrives there */
+                                               .planes = 2,
+                                               .head_size = SCENE_CHANNELS,
+                                               .heads = cut->heads,
+                                               .head_first = heads * tp_rank,
+                                               .head_count = heads,
+                                               .layers = 1,
+                                               .layer_count = 1,
+                                               .layout = producer ? cut->source : cut->target});
 }
 
-static uint64_t block_bytes(uint32_t heads)
+void scene_open(struct bench *b, struct scene *s, const struct scene_form *form)
 {
-    return UINT64_C(2) * BLOCK_TOKENS * heads * ENTRY_BYTES;
-}
-
-/* The cache of one rank of either engine. */
-static void describe(const struct scene *s, bool producer, uint32_t tp_rank, baton_geometry_t *g, baton_tensor_t *t)
-{
-    uint32_t heads = s->cut.heads / (producer ? s->cut.producers : s->cut.consumers);
-    *g = (baton_geometry_t){
-        .size = sizeof(baton_geometry_t),
-        .model = "baton-bench",
-        .dtype = "bf16",
-        .elem_bytes = 2,
-        .planes = 2,
-        .head_size = CHANNELS,
-        .num_groups = 1,
-        .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = s->num_blocks}},
-        .num_splits = 1,
-        .splits = {{.heads_total = s->cut.heads, .head_first = heads * tp_rank, .head_count = heads}},
-        .layers_total = 1,
-        .layer_count = 1};
-    if (!producer && tp_rank > 0)
-        g->groups[0].num_blocks = 1; /* nothing arrives there */
-    fail_on(baton_geometry_layout(g, t, producer ? s->cut.source : s->cut.target), "baton_geometry_layout");
-}
-
-/* The entry of a head (of the model) and a token, in the cache that lies in pool. */
-static char *entry(const baton_geometry_t *g, char *pool, uint32_t block, uint32_t plane, uint32_t head, uint32_t token)
-{
-    const baton_tensor_t *t = g->tensors;
-    return pool + t->offset +
-           (uint64_t)(block * t->stride.block + plane * t->stride.plane +
-                      (head - g->splits[0].head_first) * t->stride.head + token * t->stride.token);
-}
-
-static uint32_t pattern_of(uint32_t block, uint32_t plane, uint32_t head, uint32_t token)
-{
-    return ((block * 2 + plane) * SCENE_HEADS + head) * BLOCK_TOKENS + token;
-}
-
-/* Calls for each entry of a block of this rank's cache. */
-#define FOR_ENTRIES(g, plane, head, token)                                                                             \
-    for (uint32_t plane = 0; plane < 2; plane++)                                                                       \
-        for (uint32_t head = (g)->splits[0].head_first; head < (g)->splits[0].head_first + (g)->splits[0].head_count;  \
-             head++)                                                                                                   \
-            for (uint32_t token = 0; token < BLOCK_TOKENS; token++)
-
-static void fill(const struct scene *s)
-{
-    for (uint32_t block = 0; block < s->num_blocks; block++)
-        FOR_ENTRIES(&s->geometry, plane, head, token)
-    pattern_fill(entry(&s->geometry, s->context.pool, block, plane, head, token), ENTRY_BYTES,
-                 pattern_of(block, plane, head, token));
-}
-
-void scene_open(struct bench *b, struct scenes *all, struct scene *s, const struct cut *cut, uint64_t pool,
-                uint64_t batch_bytes)
-{
+    const struct cut *cut = form->cut;
     uint64_t seed = b->options.seed;
-    *s = (struct scene){.bench = b, .cut = *cut};
-    uint64_t bytes = block_bytes(heads_of_consumer(s));
-    s->num_blocks = (uint32_t)((pool > 2 * batch_bytes ? pool : 2 * batch_bytes) / bytes);
-    s->batch = (uint32_t)(batch_bytes / bytes);
-    describe(s, is_producer(s), tp_rank_of(s), &s->geometry, &s->tensor);
-    baton_open_params_t self = role_of(s);
-    context_open(b, &s->context, &self, is_spectator(s) ? NULL : &s->geometry);
-    for (unsigned side = 0; side < 2; side++) {
-        s->ids[side] = malloc(s->batch * sizeof *s->ids[side]);
-        if (!s->ids[side] || walk_init(&s->walk[side], s->num_blocks, walk_random(&seed)) != 0)
-            fail("out of memory for block tables");
+    *s = (struct scene){.bench = b, .form = *form, .producers = cut ? cut->producers : 1};
+    s->form.num_layers = form->num_layers > 1 ? form->num_layers : 1;
+    s->consumes = bench_is_consumer(b);
+    s->produces = cut ? !s->consumes && servant_of(b) < cut->producers : bench_is_producer(b);
+    s->producer = cut ? "producer" : b->roster.engines[b->prefill].name;
+    const bool moves = !looks_on(s);
+    if (moves && cut)
+        scene_describe(s, s->produces, tp_rank_of(s), &s->cache);
+    else if (moves)
+        blocks_describe_plain(&s->cache, s->form.num_layers, form->block_bytes, form->num_blocks);
+    if (moves)
+        own_create(&s->own, form->memory, 1, s->cache.geometry.bytes);
+    const baton_open_params_t self = role_of(s);
+    context_open(b, &s->context, &self, moves ? &s->cache : NULL, &s->own);
+    s->from_ids = room(form->max_batch, sizeof *s->from_ids);
+    s->to_ids = room(form->max_batch, sizeof *s->to_ids);
+    s->table = room(form->max_batch, sizeof *s->table);
+    if (moves) {
+        walk_init(&s->source, form->num_blocks, &seed);
+        walk_init(&s->target, form->num_blocks, &seed);
     }
-    if (is_producer(s))
-        fill(s);
-    all->scene[all->count++] = s;
+    if (s->produces)
+        blocks_fill(&s->cache, 0);
     channel_barrier(b->roster.comm);
 }
 
-void scene_close(struct scenes *all)
+void scene_close(struct scene *s)
 {
-    struct scene *s = all->scene[--all->count];
+    channel_barrier(s->bench->roster.comm);
     context_close(s->bench, &s->context);
-    for (unsigned side = 0; side < 2; side++) {
-        walk_fini(&s->walk[side]);
-        free(s->ids[side]);
-    }
+    own_destroy(&s->own);
+    blocks_fini(&s->cache);
+    walk_fini(&s->source);
+    walk_fini(&s->target);
+    free(s->from_ids);
+    free(s->to_ids);
+    free(s->table);
 }
 
-static void key_of(const struct command *c, char key[BATON_KEY_MAX])
+uint64_t scene_bytes(const struct scene *s, uint32_t batch)
 {
-    snprintf(key, BATON_KEY_MAX, "shapes-%" PRIu64, c->serial);
+    const baton_geometry_t *g = &s->cache.geometry;
+    return (uint64_t)batch * g->layer_count * g->planes * g->splits[0].head_count * BLOCKS_TOKENS * g->head_size *
+           BLOCKS_ELEM_BYTES;
 }
 
-/* ---- a servant --------------------------------------------------------------------------------------------------- */
+/* ---- draws ------------------------------------------------------------------------------------------------------- */
 
-static void answer(const struct bench *b)
+uint64_t scene_place(uint64_t place, uint64_t count, uint32_t batch)
 {
-    char done = 1;
-    channel_send(b->roster.comm, b->consumer, &done, sizeof done);
+    return place + count * ((uint64_t)batch + 1); /* one more, so that the next round of a walk is cut elsewhere */
 }
 
-static baton_id_t offer(struct scene *s, const struct command *c)
+void scene_draw_at(struct scene *s, uint64_t place, uint32_t batch)
 {
-    char key[BATON_KEY_MAX];
-    baton_id_t id;
-    key_of(c, key);
-    walk_draw(&s->walk[0], c->place, s->batch, s->ids[0]);
-    baton_offer_params_t p = {.size = sizeof p,
-                              .key = key,
-                              .num_tables = 1,
-                              .tables = {{.blocks = s->ids[0], .num_blocks = s->batch}},
-                              .num_tokens = s->batch * BLOCK_TOKENS,
-                              .ttl_ms = PATIENCE_MS};
-    fail_on(baton_offer(s->context.baton, &p, NULL, &id), "baton_offer");
+    s->drawn = place;
+    if (looks_on(s))
+        return;
+    walk_draw(&s->source, place, batch, s->from_ids);
+    walk_draw(&s->target, place, batch, s->to_ids);
+}
+
+void scene_draw(struct scene *s, uint32_t batch)
+{
+    scene_draw_at(s, s->place, batch);
+    s->place = scene_place(s->place, 1, batch);
+}
+
+struct scene_key scene_key(uint64_t serial)
+{
+    struct scene_key key;
+    snprintf(key.text, sizeof key.text, "bench-%" PRIu64, serial);
+    return key;
+}
+
+void scene_rest(const struct scene *s)
+{
+    uint64_t until = clock_now_ns() + (uint64_t)s->rest_ns;
+    if (!s->is_awake)
+        nanosleep(&(struct timespec){.tv_nsec = s->rest_ns}, NULL);
+    while (clock_now_ns() < until)
+        continue;
+}
+
+/* ---- a producer -------------------------------------------------------------------------------------------------- */
+
+/* What comes before the timed call. Returns the offer that there is then, or 0. */
+static baton_id_t prepare(const struct scene *s, const char *key, uint32_t batch)
+{
+    if (s->from == FROM_OFFER)
+        return 0;
+    const uint32_t flags = s->from == FROM_READY ? BATON_OFFER_LAYERS : 0;
+    const baton_id_t id = context_offer(&s->context, key, s->from_ids, batch, flags);
+    if (flags != 0)
+        fail_on(baton_ready(s->context.baton, id, 0, LAST_LAYER, 0), "baton_ready");
     return id;
 }
 
-static void end_offer(struct scene *s, baton_id_t id)
+/* When the consumer says so, the rest and then the timed call. */
+static struct effort make_call(const struct scene *s, baton_id_t id, const char *key, uint32_t batch,
+                               struct answer *out)
 {
-    baton_event_t event;
-    if (s->cut.consumers > 1)
-        fail_on(baton_cancel(s->context.baton, id), "baton_cancel");
-    if (!context_await(&s->context, &event, PATIENCE_MS))
-        fail("no event of an offer");
-    if (event.type != BATON_EVENT_OFFER ||
-        (event.status != BATON_STATUS_DONE && event.status != BATON_STATUS_CANCELLED))
-        fail("the offer %s ended as %s: %s", event.key, baton_errname(event.error), event.detail);
+    scene_signal(s, CHANNEL_ASLEEP);
+    scene_rest(s);
+    const struct effort before = effort_read(&s->context.meter);
+    out->begin_ns = clock_now_ns();
+    if (id == 0)
+        context_offer(&s->context, key, s->from_ids, batch, 0);
+    else
+        fail_on(baton_ready(s->context.baton, id, LAST_LAYER, 1, 0), "baton_ready");
+    out->returned_ns = clock_now_ns();
+    return before;
 }
 
-static void obey(struct scenes *all, const struct bench *b)
+static void produce(struct scene *s, const char *key, uint32_t batch)
 {
-    enum channel_wait wait = CHANNEL_ASLEEP;
-    struct command c = {0};
-    baton_id_t id = 0;
-    while (c.kind != COMMAND_END) {
-        channel_receive(b->roster.comm, b->consumer, &c, sizeof c, wait);
-        if (c.kind == COMMAND_OFFER)
-            id = offer(all->scene[c.scene], &c);
-        if (c.kind == COMMAND_OVER)
-            end_offer(all->scene[c.scene], id);
-        if (c.kind == COMMAND_ENTER_MPI)
-            hush_begin();
-        if (c.kind == COMMAND_LEAVE_MPI)
-            hush_end();
-        if (c.kind == COMMAND_ENTER_MPI || c.kind == COMMAND_LEAVE_MPI)
-            wait = c.kind == COMMAND_ENTER_MPI ? CHANNEL_IN_MPI : CHANNEL_ASLEEP;
-        answer(b);
+    struct answer a = {0};
+    baton_event_t event;
+    scene_signal(s, CHANNEL_ASLEEP);
+    const baton_id_t id = prepare(s, key, batch);
+    scene_answer(s, &a, sizeof a, CHANNEL_ASLEEP);
+    if (s->form.cut != NULL) {
+        scene_signal(s, CHANNEL_ASLEEP);
+        if (s->form.cut->consumers > 1)
+            context_end_offers(&s->context, &id, 1);
+        else
+            context_await_offers(&s->context, 1);
+    } else {
+        const struct effort before =
+            s->from == FROM_WANT ? effort_read(&s->context.meter) : make_call(s, id, key, batch, &a);
+        context_take(&s->context, BATON_EVENT_OFFER, &event);
+        a.effort = effort_since(&s->context.meter, before);
     }
+    scene_answer(s, &a, sizeof a, CHANNEL_ASLEEP);
 }
 
 /* ---- the consumer ------------------------------------------------------------------------------------------------ */
 
-static void command(const struct bench *b, uint32_t servants, struct command c)
+static void call_want(const struct scene *s, const char *key, uint32_t batch)
 {
-    char done;
-    for (uint32_t i = 0; i < servants; i++)
-        channel_send(b->roster.comm, rank_of(b, i), &c, sizeof c);
-    for (uint32_t i = 0; i < servants; i++)
-        channel_receive(b->roster.comm, rank_of(b, i), &done, sizeof done, CHANNEL_ASLEEP);
+    const struct cut *cut = s->form.cut;
+    const baton_mode_t mode = s->bench->options.op == OP_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;
+    context_want(&s->context, s->producer, key, s->table, batch, cut ? cut->mode : mode, NULL);
 }
 
-/* All ranks that produce in any of the scenes take part. */
-static uint32_t servants_of(const struct scenes *all)
+/* Returns when the event was taken, and leaves the times and the effort out. */
+static uint64_t await_want(struct scene *s, const char *key, uint32_t batch, bool scribble, struct transfer *out)
 {
-    uint32_t most = 0;
-    for (unsigned i = 0; i < all->count; i++)
-        most = all->scene[i]->cut.producers > most ? all->scene[i]->cut.producers : most;
-    return most;
-}
-
-void scenes_serve(struct scenes *all)
-{
-    const struct bench *b = all->scene[0]->bench;
-    if (bench_is_consumer(b))
-        command(b, servants_of(all), (struct command){.kind = COMMAND_END});
-    else if (servant_of(b, b->roster.rank) < servants_of(all))
-        obey(all, b);
-    channel_barrier(b->roster.comm);
-}
-
-uint64_t scene_bytes(const struct scene *s)
-{
-    return s->batch * block_bytes(heads_of_consumer(s));
-}
-
-static void draw(struct scene *s)
-{
-    s->drawn = s->place;
-    for (unsigned side = 0; side < 2; side++)
-        walk_draw(&s->walk[side], s->drawn, s->batch, s->ids[side]);
-    s->place += s->batch + 1; /* one more, so that the next round of the walk is cut elsewhere */
-}
-
-static baton_path_t path_of(const baton_event_t *e)
-{
-    bool shm = e->path_bytes[BATON_PATH_SHM] > 0, rma = e->path_bytes[BATON_PATH_RMA] > 0;
-    if (shm == rma)
-        fail("the blocks came by several paths, or by none: put the decode rank alone on a node, or all ranks on one");
-    return shm ? BATON_PATH_SHM : BATON_PATH_RMA;
-}
-
-static uint64_t want(struct scene *s, const struct command *c, baton_path_t *path)
-{
-    char key[BATON_KEY_MAX];
     baton_event_t event;
-    key_of(c, key);
-    baton_want_params_t p = {.size = sizeof p,
-                             .key = key,
-                             .engine = "producer",
-                             .num_tables = 1,
-                             .tables = {{.blocks = s->ids[1], .num_blocks = s->batch}},
-                             .num_tokens = s->batch * BLOCK_TOKENS,
-                             .timeout_ms = PATIENCE_MS,
-                             .mode = s->cut.mode};
-    uint64_t begin = clock_now_ns();
-    fail_on(baton_want(s->context.baton, &p, NULL), "baton_want");
-    if (!context_await(&s->context, &event, PATIENCE_MS))
-        fail("no event of the want %s", key);
-    uint64_t end = clock_now_ns();
-    if (event.type != BATON_EVENT_WANT || event.status != BATON_STATUS_DONE || event.bytes != scene_bytes(s))
-        fail("the want %s ended with %" PRIu64 " bytes as %s: %s", key, event.bytes, baton_errname(event.error),
-             event.detail);
-    *path = path_of(&event);
-    return end - begin;
+    if (scribble)
+        memset(s->table, 0, batch * sizeof *s->table);
+    context_take(&s->context, BATON_EVENT_WANT, &event);
+    const uint64_t end = clock_now_ns();
+    *out = (struct transfer){.path = context_path(&event)};
+    if (event.bytes != scene_bytes(s, batch))
+        fail("the want %s moved %" PRIu64 " bytes of %" PRIu64, key, event.bytes, scene_bytes(s, batch));
+    /* Baton reads the clock once a turn: a turn that is held up on a busy machine may look early without being so. */
+    out->is_early = s->from == FROM_OFFER && event.wait_ns < (uint64_t)s->rest_ns;
+    return end;
 }
 
-static uint64_t transfer(struct scenes *all, unsigned index, baton_path_t *path)
+void scene_time_want(struct scene *s, const char *key, uint32_t batch, bool scribble, struct transfer *out)
 {
-    struct scene *s = all->scene[index];
-    struct command c = {.kind = COMMAND_OFFER, .scene = index, .place = s->drawn, .serial = s->serial++};
-    command(s->bench, s->cut.producers, c);
-    uint64_t ns = want(s, &c, path);
-    c.kind = COMMAND_OVER;
-    command(s->bench, s->cut.producers, c);
-    return ns;
+    const uint64_t begin = clock_now_ns();
+    call_want(s, key, batch);
+    const uint64_t returned = clock_now_ns();
+    const uint64_t end = await_want(s, key, batch, scribble, out);
+    out->submit_ns = returned - begin;
+    out->total_ns = end - begin;
 }
 
-uint64_t scene_move(struct scenes *all, unsigned index, baton_path_t *path)
+/* The last word of a block that was drawn, in the first layer. Baton's threads may be writing it. */
+static uint64_t *last_word(const struct scene *s, uint32_t i)
 {
-    draw(all->scene[index]);
-    return transfer(all, index, path);
+    return (uint64_t *)(void *)(s->context.pool + (s->to_ids[i] + UINT64_C(1)) * s->form.block_bytes) - 1;
 }
 
-static bool is_right(const struct scene *s, uint32_t from, uint32_t to)
+/* Until the last word of each block in the first layer is no longer the mark. */
+static void await_first_layer(const struct scene *s, const char *key, uint32_t batch)
 {
-    uint64_t at;
-    FOR_ENTRIES(&s->geometry, plane, head, token)
-    if (!pattern_check(entry(&s->geometry, s->context.pool, to, plane, head, token), ENTRY_BYTES,
-                       pattern_of(from, plane, head, token), &at)) {
-        fprintf(stderr,
-                "baton-bench: wrong data: %s, from block %" PRIu32 " into %" PRIu32 ": plane %" PRIu32 ", head %" PRIu32
-                ", token %" PRIu32 ", byte %" PRIu64 "\n",
-                s->cut.name, from, to, plane, head, token, at);
-        return false;
-    }
-    return true;
-}
-
-void scene_verify(struct scenes *all, unsigned index)
-{
-    struct scene *s = all->scene[index];
-    baton_path_t path;
-    draw(s);
-    for (uint32_t i = 0; i < s->batch; i++)
-        FOR_ENTRIES(&s->geometry, plane, head, token)
-    memset(entry(&s->geometry, s->context.pool, s->ids[1][i], plane, head, token), POISON, ENTRY_BYTES);
-    transfer(all, index, &path);
-    for (uint32_t i = 0; i < s->batch; i++)
-        if (!is_right(s, s->ids[0][i], s->ids[1][i])) {
-            s->bench->status = 1;
-            return;
-        }
-}
-
-/* ---- raw MPI ----------------------------------------------------------------------------------------------------- */
-
-/* The runs of all producers, one producer after the other. Each run is read by itself. */
-struct raw_walk {
-    const struct scene *scene;
-    uint32_t producer; /* the next one */
-    struct plan *plan;
-    struct plan_transfer transfer;
-    struct plan_cursor at;
-};
-
-/* Goes on to the next producer that has bytes for the consumer. False: there is none. */
-static bool next_producer(struct raw_walk *w)
-{
-    const struct scene *s = w->scene;
-    const baton_geometry_t *mine = &s->geometry;
-    while (w->producer < s->cut.producers) {
-        baton_geometry_t theirs;
-        baton_tensor_t tensor;
-        struct plan_why why;
-        struct plan_box part;
-        describe(s, true, w->producer++, &theirs, &tensor);
-        if (!box_intersect(&(struct plan_box){0, 1, theirs.splits[0].head_first, theirs.splits[0].head_count, 0},
-                           &(struct plan_box){0, 1, mine->splits[0].head_first, mine->splits[0].head_count, 0}, &part))
+    const uint64_t until = clock_now_ns() + CONTEXT_PATIENCE_MS * CLOCK_NS_PER_MS;
+    baton_event_t event;
+    for (uint32_t come = 0; come < batch;) {
+        if (__atomic_load_n(last_word(s, come), __ATOMIC_ACQUIRE) != MARK) {
+            come++;
             continue;
-        plan_destroy(w->plan);
-        w->plan = NULL;
-        if (plan_compile(&theirs, mine, &part, 1, &w->plan, &why) != 0)
-            fail("no plan: %s", why.text);
-        const struct plan_tables from = {.num = 1, .table = {{s->ids[0], s->batch, 0}}};
-        const struct plan_tables to = {.num = 1, .table = {{s->ids[1], s->batch, 0}}};
-        if (plan_transfer_init(&w->transfer, w->plan, 0, s->batch * BLOCK_TOKENS, &from, &to, &why) != 0)
-            fail("no transfer: %s", why.text);
-        w->at = (struct plan_cursor){0};
-        return true;
+        }
+        if (context_await(&s->context, &event, 0))
+            fail("the want %s ended before its last layer was ready: %s: %s", key, baton_errname(event.error),
+                 event.detail);
+        if (clock_now_ns() > until)
+            fail("the first layer of %s did not come for %u ms", key, CONTEXT_PATIENCE_MS);
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
-    return false;
 }
 
-static bool next_run(void *arg, struct raw_piece *out)
+/* Timed from a call of the producer's, for a want that waits for it. Returns when the event was taken. */
+static uint64_t await_call(struct scene *s, const char *key, uint32_t batch, bool scribble, struct transfer *out)
 {
-    struct raw_walk *w = arg;
-    struct plan_run run;
-    while (!w->plan || plan_next(&w->transfer, &w->at, &run, 1, UINT64_MAX) == 0)
-        if (!next_producer(w))
-            return false;
-    *out = (struct raw_piece){.peer = rank_of(w->scene->bench, w->producer - 1),
-                              .mine = w->scene->context.pool + run.dst,
-                              .theirs = (MPI_Aint)run.src,
-                              .bytes = (int)run.bytes};
-    return true;
+    for (uint32_t i = 0; i < batch && s->from == FROM_READY; i++)
+        *last_word(s, i) = MARK;
+    call_want(s, key, batch);
+    if (s->from == FROM_READY)
+        await_first_layer(s, key, batch);
+    scene_signal(s, CHANNEL_ASLEEP);
+    const struct effort before = effort_read(&s->context.meter);
+    const uint64_t end = await_want(s, key, batch, scribble, out);
+    out->consumer = effort_since(&s->context.meter, before);
+    return end;
 }
 
-/* While raw MPI is measured the reactors hold still and the producers wait inside MPI. */
-static void enter_mpi(const struct scene *s)
+static void consume(struct scene *s, const char *key, uint32_t batch, bool scribble, struct transfer *out)
 {
-    command(s->bench, s->cut.producers, (struct command){.kind = COMMAND_ENTER_MPI});
-    hush_begin();
-}
-
-static void leave_mpi(const struct scene *s)
-{
-    hush_end();
-    command(s->bench, s->cut.producers, (struct command){.kind = COMMAND_LEAVE_MPI});
-}
-
-uint64_t scene_raw(struct scenes *all, unsigned index, struct raw *raw)
-{
-    struct scene *s = all->scene[index];
-    struct raw_walk w = {.scene = s};
-    draw(s);
-    enter_mpi(s);
-    uint64_t ns = raw_move(raw, RAW_EACH, false, next_run, &w);
-    leave_mpi(s);
-    plan_destroy(w.plan);
-    return ns;
-}
-
-static void probe(struct scene *s, struct raw *raw, int bytes, uint64_t *random, struct samples *out)
-{
-    baton_geometry_t theirs;
-    baton_tensor_t tensor;
-    describe(s, true, 0, &theirs, &tensor);
-    double ns = raw_get_ns(raw, rank_of(s->bench, 0), s->context.pool, theirs.bytes, bytes, random);
-    if (samples_add(out, (uint64_t)(ns * 1000)) != 0)
-        fail("out of memory for samples");
-}
-
-/* The fastest tenth: it shows what the path costs, without what else the machine does. */
-double scene_get_bytes(struct scenes *all, unsigned index, struct raw *raw, double *small_ns, double *large_ns)
-{
-    struct scene *s = all->scene[index];
-    struct samples small = {0}, large = {0};
-    uint64_t random = s->bench->options.seed;
-    enter_mpi(s);
-    for (unsigned i = 0; i < PROBES; i++) {
-        probe(s, raw, PROBE_SMALL, &random, &small);
-        probe(s, raw, PROBE_LARGE, &random, &large);
+    struct answer a;
+    uint64_t end = 0;
+    scene_signal(s, CHANNEL_ASLEEP);
+    scene_answer(s, &a, sizeof a, CHANNEL_ASLEEP);
+    memcpy(s->table, s->to_ids, batch * sizeof *s->table);
+    if (s->from == FROM_WANT) {
+        if (s->form.cut == NULL)
+            scene_rest(s);
+        const struct effort before = effort_read(&s->context.meter);
+        scene_time_want(s, key, batch, scribble, out);
+        out->consumer = effort_since(&s->context.meter, before);
+    } else {
+        end = await_call(s, key, batch, scribble, out);
     }
-    leave_mpi(s);
-    *small_ns = (double)samples_quantile(&small, 0.1) / 1000;
-    *large_ns = (double)samples_quantile(&large, 0.1) / 1000;
-    samples_fini(&small);
-    samples_fini(&large);
-    double byte_ns = (*large_ns - *small_ns) / (PROBE_LARGE - PROBE_SMALL);
-    return byte_ns > 0 ? *small_ns / byte_ns - PROBE_SMALL : 0;
+    if (s->form.cut != NULL)
+        scene_signal(s, CHANNEL_ASLEEP);
+    scene_answer(s, &a, sizeof a, CHANNEL_ASLEEP);
+    out->producer = a.effort;
+    if (s->from == FROM_WANT)
+        return;
+    if (end < a.begin_ns)
+        fail("the event of %s came %" PRIu64 " ns before the call that it was to wait for", key, a.begin_ns - end);
+    out->submit_ns = a.returned_ns - a.begin_ns;
+    out->total_ns = end - a.begin_ns;
 }
 
-uint64_t scene_run_bytes(const struct scene *s)
+/* ---- transfers --------------------------------------------------------------------------------------------------- */
+
+/* Of the blocks that were drawn last. */
+static void transfer(struct scene *s, uint32_t batch, bool scribble, struct transfer *out)
 {
-    struct raw_walk w = {.scene = s};
-    struct plan_run run = {0};
-    if (next_producer(&w))
-        plan_next(&w.transfer, &w.at, &run, 1, UINT64_MAX);
-    plan_destroy(w.plan);
-    return run.bytes;
+    const struct scene_key key = scene_key(s->serial++);
+    *out = (struct transfer){0};
+    if (s->produces)
+        produce(s, key.text, batch);
+    else if (s->consumes)
+        consume(s, key.text, batch, scribble, out);
+}
+
+void scene_move(struct scene *s, uint32_t batch, bool scribble, struct transfer *out)
+{
+    scene_draw(s, batch);
+    transfer(s, batch, scribble, out);
+}
+
+void scene_check_path(const struct scene *s, const struct transfer *t, baton_path_t path)
+{
+    if (s->consumes && t->path != path)
+        fail("Baton moved the blocks by path %s, and what they are compared with goes by %s", bench_path_name(t->path),
+             bench_path_name(path));
+}
+
+void scene_take(struct scene *s, uint32_t batch, baton_path_t path, struct transfers *row)
+{
+    struct transfer t;
+    scene_move(s, batch, false, &t);
+    scene_check_path(s, &t, path);
+    if (s->consumes && row != NULL)
+        transfers_add(row, &t, batch * s->form.block_bytes);
+}
+
+void transfers_add(struct transfers *row, const struct transfer *t, uint64_t bytes)
+{
+    samples_add(&row->submit, t->submit_ns);
+    samples_add(&row->total, t->total_ns);
+    cost_add(&row->cost, 1, bytes, t->consumer, t->producer);
+}
+
+void transfers_fini(struct transfers *row)
+{
+    samples_fini(&row->submit);
+    samples_fini(&row->total);
+}
+
+void scene_compare(struct scene *s, uint32_t batch, bool glance, const char *key)
+{
+    if (s->consumes && !blocks_check(&s->cache, 0, s->from_ids, s->to_ids, batch, glance, key))
+        s->bench->status = 1;
+}
+
+void scene_verify(struct scene *s, uint32_t batch, bool scribble)
+{
+    struct transfer ignored;
+    scene_draw(s, batch);
+    if (s->consumes)
+        blocks_poison(&s->cache, s->to_ids, batch);
+    transfer(s, batch, scribble, &ignored);
+    scene_compare(s, batch, false, scene_key(s->serial - 1).text);
+}
+
+void scene_glance(struct scene *s, uint32_t batch)
+{
+    scene_compare(s, batch, true, scene_key(s->serial - 1).text);
+}
+
+void scene_hold(struct scene *s)
+{
+    char held = 1;
+    scene_signal(s, CHANNEL_ASLEEP);
+    if (s->produces)
+        halt_begin();
+    scene_answer(s, &held, sizeof held, CHANNEL_ASLEEP);
+    if (s->consumes)
+        halt_begin();
+}
+
+void scene_go_on(struct scene *s, enum channel_wait producers)
+{
+    char goes_on = 1;
+    if (s->consumes)
+        halt_end();
+    scene_signal(s, producers);
+    if (s->produces)
+        halt_end();
+    scene_answer(s, &goes_on, sizeof goes_on, CHANNEL_ASLEEP);
 }

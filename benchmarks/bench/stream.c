@@ -1,168 +1,160 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stream: requests of a stage that are on offer before the first of them is wanted; see stage.h. */
-#include <inttypes.h>
+/* stream: see the header. */
+#include "bench/stream.h"
+
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
-#include "bench/blocks.h"
-#include "bench/command.h"
 #include "bench/fail.h"
 
-/* Where in the walks a request of a stream lies. */
-static uint64_t place_of(uint64_t first, uint32_t i, uint32_t batch)
+/* When it is time, the producer offers as many requests as the stream has. */
+static void offer(struct stream *t)
 {
-    return first + (uint64_t)i * (batch + 1);
+    struct scene *s = t->scene;
+    char done = 1;
+    t->serial = s->serial;
+    t->place = s->place;
+    t->next = t->done = 0;
+    s->serial += t->count;
+    s->place = scene_place(s->place, t->count, t->batch);
+    scene_signal(s, CHANNEL_ASLEEP);
+    for (uint32_t i = 0; s->produces && i < t->count; i++) {
+        scene_draw_at(s, scene_place(t->place, i, t->batch), t->batch);
+        t->offers[i] = context_offer(&s->context, scene_key(t->serial + i).text, s->from_ids, t->batch, 0);
+    }
+    scene_answer(s, &done, sizeof done, CHANNEL_ASLEEP);
 }
 
-/* ---- the producer ------------------------------------------------------------------------------------------------ */
-
-void stream_offer(struct stage *s, const struct command *c)
+void stream_open(struct stream *t, struct scene *s, uint32_t batch, uint32_t count)
 {
-    char key[BATON_KEY_MAX];
-    s->streamed = malloc(c->count * sizeof *s->streamed);
-    s->num_streamed = c->count;
-    if (!s->streamed)
-        fail("out of memory for %" PRIu32 " offers", c->count);
-    for (uint32_t i = 0; i < c->count; i++) {
-        stage_key(c->serial + i, key);
-        walk_draw(&s->source, place_of(c->place, i, c->batch), c->batch, s->source_ids);
-        s->streamed[i] = blocks_offer(&s->context, key, s->source_ids, c->batch);
+    *t = (struct stream){.scene = s, .batch = batch, .count = count, .offers = room(count, sizeof *t->offers)};
+    offer(t);
+}
+
+static void draw(const struct stream *t, uint32_t i)
+{
+    scene_draw_at(t->scene, scene_place(t->place, i, t->batch), t->batch);
+}
+
+static void check(const struct stream *t, uint32_t i)
+{
+    draw(t, i);
+    scene_compare(t->scene, t->batch, false, scene_key(t->serial + i).text);
+}
+
+/* ---- a stream ---------------------------------------------------------------------------------------------------- */
+
+/* Ends this round of requests, after which another one comes or none. */
+static void end_round(struct stream *t, bool more)
+{
+    struct scene *s = t->scene;
+    baton_event_t event;
+    for (unsigned i = 0; i < STREAM_DEPTH; i++)
+        if (t->slot[i].open)
+            fail_on(baton_cancel(s->context.baton, t->slot[i].id), "baton_cancel");
+    for (unsigned i = 0; i < STREAM_DEPTH; i++)
+        if (t->slot[i].open && !context_await(&s->context, &event, CONTEXT_PATIENCE_MS))
+            fail("a cancelled want did not end");
+    memset(t->slot, 0, sizeof t->slot);
+    channel_send(s->bench->roster.comm, s->bench->producer, &more, sizeof more);
+    scene_answer(s, &more, sizeof more, CHANNEL_ASLEEP);
+    if (t->done > 0)
+        check(t, t->last);
+}
+
+/* The producer's part. */
+static void serve(struct stream *t)
+{
+    struct scene *s = t->scene;
+    for (bool more = true; more;) {
+        channel_receive(s->bench->roster.comm, s->bench->consumer, &more, sizeof more, CHANNEL_ASLEEP);
+        context_end_offers(&s->context, t->offers, t->count);
+        scene_answer(s, &more, sizeof more, CHANNEL_ASLEEP);
+        if (more)
+            offer(t);
     }
 }
 
-static void await_streamed(struct stage *s)
+/* Wants the next request, if there is one. */
+static void want_next(struct stream *t, struct stream_slot *slot)
 {
-    blocks_await_offers(&s->context, s->num_streamed);
-    free(s->streamed);
-    s->streamed = NULL;
-}
-
-/* Offers that nobody has wanted are taken back. */
-void stream_take_back(struct stage *s)
-{
-    for (uint32_t i = 0; i < s->num_streamed; i++)
-        fail_on(baton_cancel(s->context.baton, s->streamed[i]), "baton_cancel");
-    await_streamed(s);
-}
-
-/* It sleeps until they have ended, as after one offer: nothing of the benchmark runs beside the wants. */
-void stream_serve_streak(struct stage *s, const struct command *c)
-{
-    struct answer a = {0};
-    stream_offer(s, c);
-    stage_answer(s, &a);
-    const struct effort before = effort_read(&s->context.meter);
-    await_streamed(s);
-    a.effort = effort_since(&s->context.meter, before);
-    stage_answer(s, &a);
-}
-
-/* ---- the consumer ------------------------------------------------------------------------------------------------ */
-
-static void begin(struct stage *s, enum command_kind kind, uint32_t batch, uint32_t count)
-{
-    s->stream = (struct stage_stream){.batch = batch, .count = count, .serial = s->serial, .place = s->place};
-    stage_command(
-        s, (struct command){.kind = kind, .batch = batch, .count = count, .place = s->place, .serial = s->serial},
-        NULL);
-    s->serial += count;
-    s->place = place_of(s->place, count, batch);
-}
-
-void stage_stream(struct stage *s, uint32_t batch, uint32_t count)
-{
-    begin(s, COMMAND_STREAM, batch, count);
-}
-
-static void draw_target(struct stage *s, uint32_t i, uint32_t *ids)
-{
-    walk_draw(&s->target, place_of(s->stream.place, i, s->stream.batch), s->stream.batch, ids);
-}
-
-/* Wants the next request of the stream, if there is one. */
-static void want_next(struct stage *s, struct stage_slot *slot)
-{
-    struct stage_stream *t = &s->stream;
-    char key[BATON_KEY_MAX];
+    const struct scene *s = t->scene;
     if (slot->open || t->next == t->count)
         return;
-    *slot = (struct stage_slot){.open = true, .index = t->next++};
-    stage_key(t->serial + slot->index, key);
-    draw_target(s, slot->index, s->target_ids);
-    slot->id = blocks_want(&s->context, s->bench->roster.engines[s->bench->prefill].name, key, s->target_ids, t->batch,
-                           BATON_MODE_PULL, slot);
+    *slot = (struct stream_slot){.open = true, .index = t->next++};
+    walk_draw(&s->target, scene_place(t->place, slot->index, t->batch), t->batch, s->to_ids);
+    slot->id = context_want(&s->context, s->producer, scene_key(t->serial + slot->index).text, s->to_ids, t->batch,
+                            BATON_MODE_PULL, slot);
 }
 
-uint64_t stage_stream_run(struct stage *s, uint64_t until_ns)
+/* Until that moment, or until all requests of this round were moved. */
+static uint64_t run_round(struct stream *t, uint64_t until_ns)
 {
-    struct stage_stream *t = &s->stream;
     baton_event_t event;
     uint64_t now, bytes = 0;
-    for (unsigned i = 0; i < STAGE_STREAM_DEPTH; i++)
-        want_next(s, &t->slot[i]);
+    for (unsigned i = 0; i < STREAM_DEPTH; i++)
+        want_next(t, &t->slot[i]);
     while ((now = clock_now_ns()) < until_ns && t->done < t->count) {
-        if (!context_await(&s->context, &event, (until_ns - now) / CLOCK_NS_PER_MS))
+        if (!context_await(&t->scene->context, &event, (until_ns - now) / CLOCK_NS_PER_MS))
             break;
         if (event.status != BATON_STATUS_DONE)
             fail("the want %s ended as %s: %s", event.key, baton_errname(event.error), event.detail);
-        struct stage_slot *slot = event.user;
+        struct stream_slot *slot = event.user;
         slot->open = false;
         t->last = slot->index;
         t->done++;
         bytes += event.bytes;
-        want_next(s, slot);
+        want_next(t, slot);
     }
     return bytes;
 }
 
-bool stage_stream_is_over(const struct stage *s)
+uint64_t stream_run(struct stream *t, uint64_t until_ns)
 {
-    return s->stream.done == s->stream.count;
-}
-
-static void check_stream(struct stage *s, uint32_t i)
-{
-    const struct stage_stream *t = &s->stream;
-    char key[BATON_KEY_MAX];
-    stage_key(t->serial + i, key);
-    walk_draw(&s->source, place_of(t->place, i, t->batch), t->batch, s->source_ids);
-    draw_target(s, i, s->target_ids);
-    if (!blocks_check(s->context.pool, s->block_bytes, s->block_bytes, s->source_ids, s->target_ids, t->batch, key))
-        s->bench->status = 1;
-}
-
-void stage_stream_end(struct stage *s)
-{
-    struct stage_stream *t = &s->stream;
-    baton_event_t event;
-    for (unsigned i = 0; i < STAGE_STREAM_DEPTH; i++)
-        if (t->slot[i].open)
-            fail_on(baton_cancel(s->context.baton, t->slot[i].id), "baton_cancel");
-    for (unsigned i = 0; i < STAGE_STREAM_DEPTH; i++)
-        if (t->slot[i].open && !context_await(&s->context, &event, BLOCKS_PATIENCE_MS))
-            fail("a cancelled want did not end");
-    stage_command(s, (struct command){.kind = COMMAND_STREAM_END}, NULL);
-    if (t->done > 0)
-        check_stream(s, t->last);
-}
-
-void stage_streak(struct stage *s, uint32_t batch, uint32_t count, struct stage_transfer *out)
-{
-    struct answer ended;
-    begin(s, COMMAND_STREAK, batch, count);
-    draw_target(s, count - 1, s->table);
-    blocks_poison(s->context.pool, s->block_bytes, s->table, batch);
-    stage_rest(s);
-    const struct effort before = effort_read(&s->context.meter);
-    for (uint32_t i = 0; i < count; i++) {
-        char key[BATON_KEY_MAX];
-        const struct wanted w = {.key = key, .batch = batch};
-        stage_key(s->stream.serial + i, key);
-        draw_target(s, i, s->table);
-        stage_time_want(s, &w, &out[i]);
+    uint64_t bytes = run_round(t, until_ns);
+    while (clock_now_ns() < until_ns && t->done == t->count) {
+        end_round(t, true);
+        offer(t);
+        bytes += run_round(t, until_ns);
     }
-    out->consumer = effort_since(&s->context.meter, before);
-    channel_receive(s->bench->roster.comm, s->bench->producer, &ended, sizeof ended, CHANNEL_ASLEEP);
-    out->producer = ended.effort;
-    check_stream(s, count - 1);
+    return bytes;
+}
+
+void stream_close(struct stream *t)
+{
+    if (t->scene->produces)
+        serve(t);
+    else if (t->scene->consumes)
+        end_round(t, false);
+    free(t->offers);
+}
+
+/* ---- a streak ---------------------------------------------------------------------------------------------------- */
+
+/* The producer sleeps until its offers have ended, as after one: nothing of the benchmark runs beside the wants. */
+void stream_streak(struct scene *s, uint32_t batch, uint32_t count, struct transfer *out)
+{
+    struct stream t;
+    struct effort ended = {0};
+    stream_open(&t, s, batch, count);
+    draw(&t, count - 1);
+    if (s->consumes)
+        blocks_poison(&s->cache, s->to_ids, batch);
+    if (s->consumes)
+        scene_rest(s);
+    const struct effort before = effort_read(&s->context.meter);
+    for (uint32_t i = 0; s->consumes && i < count; i++) {
+        const struct scene_key key = scene_key(t.serial + i);
+        walk_draw(&s->target, scene_place(t.place, i, batch), batch, s->table);
+        scene_time_want(s, key.text, batch, false, &out[i]);
+    }
+    if (s->produces)
+        context_await_offers(&s->context, count);
+    ended = effort_since(&s->context.meter, before);
+    out->consumer = ended;
+    scene_answer(s, &ended, sizeof ended, CHANNEL_ASLEEP);
+    out->producer = ended;
+    check(&t, count - 1);
+    free(t.offers);
 }

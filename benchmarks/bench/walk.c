@@ -5,29 +5,23 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-uint64_t walk_random(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
+#include "bench/fail.h"
+#include "replay/random.h"
 
-int walk_init(struct walk *w, uint32_t num_blocks, uint64_t seed)
+void walk_init(struct walk *w, uint32_t num_blocks, uint64_t *seed)
 {
+    uint64_t random = random_next(seed);
     /* A shared mapping, since this table of the benchmark must not count as private memory of the library. */
-    void *order =
+    w->order =
         mmap(NULL, (size_t)num_blocks * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (order == MAP_FAILED)
-        return -1;
-    w->order = order;
+    if (w->order == MAP_FAILED)
+        fail("out of memory for the order of %u blocks", num_blocks);
     w->num_blocks = num_blocks;
     for (uint32_t i = 0; i < num_blocks; i++) {
-        uint32_t j = (uint32_t)(walk_random(&seed) % ((uint64_t)i + 1));
+        uint32_t j = (uint32_t)(random_next(&random) % ((uint64_t)i + 1));
         w->order[i] = w->order[j];
         w->order[j] = i;
     }
-    return 0;
 }
 
 void walk_fini(struct walk *w)

@@ -15,14 +15,11 @@ struct walk {
     uint32_t *order;
 };
 
-/** 0, or -1 for want of memory. */
-int walk_init(struct walk *w, uint32_t num_blocks, uint64_t seed);
+/** Fails without memory. *seed goes on to that of the next walk. */
+void walk_init(struct walk *w, uint32_t num_blocks, uint64_t *seed);
 void walk_fini(struct walk *w);
 
 /** `count` (at most num_blocks) ids from place `start` of the walk on; start may be any number. */
 void walk_draw(const struct walk *w, uint64_t start, uint32_t count, uint32_t *out);
-
-/** The next number of the sequence that *state is at (splitmix64). */
-uint64_t walk_random(uint64_t *state);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/copies.h"
+#include "bench/samples.h"
 #include "bench/walk.h"
 #include "front/inside.h"
 #include "replay/clock.h"
@@ -31,6 +32,7 @@ struct measure {
     uint32_t reserved;
     struct carrier carrier;
     struct copies copies;
+    struct ways ways; /* of copying */
 };
 
 void measure_options(struct options *o)
@@ -48,6 +50,7 @@ static int measure_init(struct measure *m, struct serve *s, struct why *why)
     const struct pages *p = &s->glue.pages;
     const uint32_t running = (CONTEXT + p->block_tokens - 1) / p->block_tokens * RUNNING;
     const uint32_t each = HANDOFF_TOKENS / p->block_tokens;
+    uint64_t seed = 1;
     *m = (struct measure){.serve = s, .num_blocks = each, .reserved = running, .carrier = glue_carrier(&s->glue)};
     if (s->mates.size != 1 || s->glue.num_engines[0] != 1 || s->glue.num_engines[1] != 1 || !s->glue.one_machine)
         return why_set(why, "--measure needs one rank for each side, on one machine: --prefill 1x1 --decode 1x1");
@@ -56,8 +59,9 @@ static int measure_init(struct measure *m, struct serve *s, struct why *why)
     m->count = s->load->count;
     m->requests = calloc(m->count, sizeof *m->requests);
     m->blocks = calloc(2 * (size_t)each, sizeof *m->blocks);
-    if (m->requests == NULL || m->blocks == NULL || walk_init(&m->walk, p->num_blocks - running, 1) != 0)
+    if (m->requests == NULL || m->blocks == NULL)
         return why_set(why, "no memory to measure");
+    walk_init(&m->walk, p->num_blocks - running, &seed);
     return 0;
 }
 
@@ -67,6 +71,7 @@ static void measure_fini(struct measure *m)
     free(m->blocks);
     walk_fini(&m->walk);
     copies_fini(&m->copies);
+    ways_reset(&m->ways);
 }
 
 /* ---- transfers --------------------------------------------------------------------------------------------------- */
@@ -122,7 +127,7 @@ static int produce(struct measure *m, struct why *why)
 /* ---- the hand-off ------------------------------------------------------------------------------------------------ */
 
 /* The same pieces as a hand-off has: a block of each layer and plane is one. */
-static int copy(struct measure *m, uint64_t place)
+static void copy(struct measure *m, uint64_t place)
 {
     const struct pages *p = &m->serve->glue.pages;
     uint32_t *from = m->blocks, *to = m->blocks + m->num_blocks, n = 0;
@@ -136,7 +141,8 @@ static int copy(struct measure *m, uint64_t place)
                                                         .dst = offset + to[b] * (uint64_t)p->block,
                                                         .bytes = (uint64_t)p->head * p->num_heads};
             }
-    return copies_measure(&m->copies, NULL, n);
+    const unsigned way = ways_next(&m->ways);
+    samples_add(&m->ways.of[way], copies_run(&m->copies, way, n));
 }
 
 static uint64_t handoff_bytes(const struct measure *m)
@@ -149,24 +155,26 @@ static int measure_handoff(struct measure *m, bool *within, struct why *why)
 {
     struct samples handed = {0};
     uint64_t offered_ns;
-    const char *way;
+    unsigned way = 0;
     int rc = 0;
     while (rc == 0 && m->next < HANDOFFS) {
         struct request *r = begin(m);
         m->carrier.take(m->carrier.self, r, false);
         rc = sleep_until(m, &r->in, why);
         memcpy(&offered_ns, r->in.attach, sizeof offered_ns);
-        if (rc == 0 && (samples_add(&handed, r->in.ended_ns - offered_ns) != 0 || copy(m, 3 * (uint64_t)m->next) != 0))
-            rc = why_set(why, "no memory for samples");
+        if (rc != 0)
+            break;
+        samples_add(&handed, r->in.ended_ns - offered_ns);
+        copy(m, 3 * (uint64_t)m->next);
     }
-    const double limit_us = (double)copies_best_ns(&m->copies, &way) / 1e3, bound_us = 1.5 * limit_us + ALLOWED_US;
-    const double handed_us = (double)samples_quantile(&handed, 0.5) / 1e3;
+    const double limit_us = (double)ways_best_ns(&m->ways, &way) / 1e3, bound_us = 1.5 * limit_us + ALLOWED_US;
+    const double handed_us = samples_us(&handed, 0.5);
     *within = handed_us <= bound_us;
     if (rc == 0)
         printf("hand-off               p50 %.0f us, p90 %.0f us for %.2f MB, both engines asleep; 1.5 x %.0f us (%s) + "
                "%d us = %.0f us\n",
-               handed_us, (double)samples_quantile(&handed, 0.9) / 1e3, (double)handoff_bytes(m) / 1e6, limit_us, way,
-               ALLOWED_US, bound_us);
+               handed_us, samples_us(&handed, 0.9), (double)handoff_bytes(m) / 1e6, limit_us,
+               copies_way_name(&m->copies, way), ALLOWED_US, bound_us);
     samples_fini(&handed);
     return rc;
 }
@@ -225,8 +233,10 @@ static int measure_decoding(struct measure *m, bool *within, struct why *why)
         rc = run_phase(m, first != 0, &ns[first], &arrived, why);
         if (rc == 0)
             rc = run_phase(m, first == 0, &ns[!first], &arrived, why);
-        if (rc == 0 && (samples_add(&ratios, ns[1] * 1000000 / ns[0]) != 0 || samples_add(&steps, ns[0] / STEPS) != 0))
-            rc = why_set(why, "no memory for samples");
+        if (rc == 0) {
+            samples_add(&ratios, ns[1] * 1000000 / ns[0]);
+            samples_add(&steps, ns[0] / STEPS);
+        }
         all_ns += ns[1];
     }
     const double slower = (double)samples_quantile(&ratios, 0.5) / 1e4 - 100;
@@ -234,8 +244,7 @@ static int measure_decoding(struct measure *m, bool *within, struct why *why)
     if (rc == 0)
         printf("decoding               %.1f %% slower while %.2f GB/s arrive; %d %% are allowed (p50 of %u pairs of %d "
                "steps, %.3f ms a step)\n",
-               slower, (double)arrived / (double)all_ns, ALLOWED_SLOWER, pairs, STEPS,
-               (double)samples_quantile(&steps, 0.5) / 1e6);
+               slower, (double)arrived / (double)all_ns, ALLOWED_SLOWER, pairs, STEPS, samples_us(&steps, 0.5) / 1e3);
     samples_fini(&ratios);
     samples_fini(&steps);
     free(tables);
@@ -262,9 +271,9 @@ static int consume(struct measure *m, struct why *why)
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     const char *pool = baton_inside_peer_pool(g->baton, rank == 0 ? 1 : 0);
-    if (copies_init(&m->copies, pool != NULL ? pool : p->layer[0], g->geometry.bytes, p->layer[0],
-                    2 * p->num_layers * m->num_blocks) != 0)
-        return why_set(why, "no memory for copies");
+    copies_init(&m->copies, pool != NULL ? pool : p->layer[0], 0, g->geometry.bytes, p->layer[0],
+                2 * p->num_layers * m->num_blocks);
+    m->ways.num = copies_ways(&m->copies);
     if (measure_handoff(m, &handoff_within, why) != 0 || measure_decoding(m, &decoding_within, why) != 0 ||
         take_rest(m, why) != 0)
         return -1;

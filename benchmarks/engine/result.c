@@ -144,9 +144,8 @@ static void print_times(const struct result *r, const char *what, size_t offset)
             samples_add(&samples, (uint64_t)ns);
     }
     if (samples.count > 0)
-        printf("%-22s p50 %.3f, p90 %.3f, p99 %.3f ms (%zu requests)\n", what,
-               (double)samples_quantile(&samples, 0.5) / 1e6, (double)samples_quantile(&samples, 0.9) / 1e6,
-               (double)samples_quantile(&samples, 0.99) / 1e6, samples.count);
+        printf("%-22s p50 %.3f, p90 %.3f, p99 %.3f ms (%zu requests)\n", what, samples_us(&samples, 0.5) / 1e3,
+               samples_us(&samples, 0.9) / 1e3, samples_us(&samples, 0.99) / 1e3, samples.count);
     samples_fini(&samples);
 }
 

@@ -313,3 +313,11 @@ void option_help(const struct option_row *rows)
         print_wrapped(row->help, at);
     }
 }
+
+uint64_t option_list_most(const struct option_list *list)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < list->count; i++)
+        most = list->value[i] > most ? list->value[i] : most;
+    return most;
+}

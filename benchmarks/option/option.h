@@ -119,6 +119,9 @@ bool option_given(const struct option_row *rows, uint64_t given, const char *nam
 /** The manual of all rows, on standard output. */
 void option_help(const struct option_row *rows);
 
+/** The largest number of a list. */
+uint64_t option_list_most(const struct option_list *list);
+
 /** The name of a value; `otherwise` where no choice has it. */
 const char *option_name(const struct option_choice *choices, unsigned value, const char *otherwise);
 

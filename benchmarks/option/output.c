@@ -17,6 +17,15 @@ int output_finish(const char *program, int status, int failed)
     return failed;
 }
 
+int output_asked(const char *program, void (*help)(void), const char *version, int failed)
+{
+    if (help != NULL)
+        help();
+    else
+        printf("%s %s\n", program, version);
+    return output_finish(program, 0, failed);
+}
+
 int output_check_json(const char *path, struct why *why)
 {
     FILE *file = fopen(path, "ae");

@@ -13,6 +13,9 @@
  */
 int output_finish(const char *program, int status, int failed);
 
+/** The answer to --help, or with no `help` to --version. Returns 0, or `failed` as output_finish does. */
+int output_asked(const char *program, void (*help)(void), const char *version, int failed);
+
 /** Before all the work: -1 with *why where the file of --json cannot be written. What stands there stays. */
 int output_check_json(const char *path, struct why *why);
 
