@@ -164,13 +164,8 @@ int main(int argc, char **argv)
     struct why why = {""};
     int level, status;
     int rc = options_read(&o, argc, argv, &why);
-    if (rc == 0 && (o.help || o.version)) {
-        if (o.help)
-            options_help();
-        else
-            printf("baton-serve %s\n", baton_version());
-        return output_finish("baton-serve", STATUS_GOOD, STATUS_FAILED);
-    }
+    if (rc == 0 && (o.help || o.version))
+        return output_asked("baton-serve", o.help ? options_help : NULL, baton_version(), STATUS_FAILED);
     if (rc == 0 && o.measure > 0)
         measure_options(&o);
     if (rc == 0)

@@ -59,26 +59,20 @@ static json_t *after_prefill(const struct result_phase *p)
 static json_t *phase(const struct result_phase *p)
 {
     const struct tally *t = &p->tally;
-    json_t *o =
-        json_pack("{s:s, s:i, s:o, s:o, s:f, s:f}", "name", p->name, "requests_verified", (int)p->verified_requests,
-                  "payload_bytes", number(t->payload_bytes), "path_bytes", paths(t->path_bytes), "wall_s",
-                  (double)p->wall_ns / NS_PER_S, "payload_gb_per_s", report_gb_per_s(p));
-    json_object_set_new(o, "wants", endings(t->wants));
-    json_object_set_new(o, "offers", endings(t->offers));
-    json_object_set_new(o, "want_to_received_us", quantiles_us(&p->received));
-    json_object_set_new(o, "want_to_match_us", quantiles_us(&p->waited));
-    json_object_set_new(o, "moving_us", quantiles_us(&p->moved));
+    json_t *o = json_pack("{s:s, s:i, s:o, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "name", p->name,
+                          "requests_verified", (int)p->verified_requests, "payload_bytes", number(t->payload_bytes),
+                          "path_bytes", paths(t->path_bytes), "wall_s", (double)p->wall_ns / NS_PER_S,
+                          "payload_gb_per_s", report_gb_per_s(p), "wants", endings(t->wants), "offers",
+                          endings(t->offers), "want_to_received_us", quantiles_us(&p->received), "want_to_match_us",
+                          quantiles_us(&p->waited), "moving_us", quantiles_us(&p->moved));
     if (p->after_prefill_count[0] > 0 && p->after_prefill_count[1] > 0)
         json_object_set_new(o, "prefill_end_to_received_us", after_prefill(p));
-    json_object_set_new(o, "handshakes", handshakes(p));
-    json_object_set_new(o, "calls_refused", number(t->refused));
-    json_object_set_new(o, "calls_postponed", number(t->postponed));
-    json_object_set_new(o, "wants_that_held_a_part", number(t->held_wants));
-    json_object_set_new(o, "wants_that_held_all", number(t->empty_wants));
-    json_object_set_new(o, "wants_miscounted", number(t->miscounted));
-    json_object_set_new(o, "mismatches", number(t->mismatches));
-    json_object_set_new(o, "fill_gb_per_s", json_real(rate(t->fill_bytes, t->fill_ns)));
-    json_object_set_new(o, "verify_gb_per_s", json_real(rate(t->verify_bytes, t->verify_ns)));
+    json_object_update_new(o, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:f}", "handshakes", handshakes(p),
+                                        "calls_refused", number(t->refused), "calls_postponed", number(t->postponed),
+                                        "wants_that_held_a_part", number(t->held_wants), "wants_that_held_all",
+                                        number(t->empty_wants), "wants_miscounted", number(t->miscounted), "mismatches",
+                                        number(t->mismatches), "fill_gb_per_s", rate(t->fill_bytes, t->fill_ns),
+                                        "verify_gb_per_s", rate(t->verify_bytes, t->verify_ns)));
     return o;
 }
 
@@ -148,15 +142,12 @@ static json_t *options(const struct result *r)
         json_object_set_new(j, "chunk_tokens", number(o->chunk_tokens));
         json_object_set_new(j, "prefill_tokens_per_s", number(o->prefill_tokens_per_s));
     }
-    json_object_set_new(j, "held", json_real(o->held));
-    json_object_set_new(j, "pool_bytes", number(o->pool_bytes));
-    json_object_set_new(j, "timeout_ms", number(o->timeout_ms));
-    json_object_set_new(j, "seed", number(o->seed));
-    json_object_set_new(j, "progress", json_string(options_progress_name(o->progress)));
-    json_object_set_new(j, "mode", json_string(options_mode_name(o->mode)));
-    json_object_set_new(j, "require_path", json_string(options_path_name(o->require_path)));
-    json_object_set_new(j, "sabotage", json_string(options_sabotage_name(o->sabotage)));
-    json_object_set_new(j, "busy_threads_per_rank", number(r->busy_threads));
+    json_object_update_new(j, json_pack("{s:f, s:o, s:o, s:o, s:s, s:s, s:s, s:s, s:o}", "held", o->held, "pool_bytes",
+                                        number(o->pool_bytes), "timeout_ms", number(o->timeout_ms), "seed",
+                                        number(o->seed), "progress", options_progress_name(o->progress), "mode",
+                                        options_mode_name(o->mode), "require_path", options_path_name(o->require_path),
+                                        "sabotage", options_sabotage_name(o->sabotage), "busy_threads_per_rank",
+                                        number(r->busy_threads)));
     return j;
 }
 
@@ -174,17 +165,13 @@ static json_t *whole(const struct result *r, bool good)
     json_t *phases = json_array();
     for (uint32_t p = 0; p < r->num_phases; p++)
         json_array_append_new(phases, phase(&r->phases[p]));
-    json_t *o = json_pack("{s:i, s:s, s:b, s:i, s:i, s:o, s:o, s:o}", "schema", SCHEMA_VERSION, "program",
-                          "baton-replay", "good", good, "requests", (int)r->trace->count, "requests_verified",
-                          (int)r->verified_requests, "tokens", number(r->tokens), "blocks", number(r->blocks),
-                          "blocks_verified", number(r->verified_blocks));
-    json_object_set_new(o, "mismatches", number(r->mismatches));
-    json_object_set_new(o, "versions", versions());
-    json_object_set_new(o, "options", options(r));
-    json_object_set_new(o, "prefill", side(r, SIDE_PREFILL));
-    json_object_set_new(o, "decode", side(r, SIDE_DECODE));
-    json_object_set_new(o, "phases", phases);
-    json_object_set_new(o, "latency_against_load", points(r));
+    json_t *o =
+        json_pack("{s:i, s:s, s:b, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+                  SCHEMA_VERSION, "program", "baton-replay", "good", good, "requests", (int)r->trace->count,
+                  "requests_verified", (int)r->verified_requests, "tokens", number(r->tokens), "blocks",
+                  number(r->blocks), "blocks_verified", number(r->verified_blocks), "mismatches", number(r->mismatches),
+                  "versions", versions(), "options", options(r), "prefill", side(r, SIDE_PREFILL), "decode",
+                  side(r, SIDE_DECODE), "phases", phases, "latency_against_load", points(r));
     if (r->options->cache_tokens > 0)
         json_object_set_new(o, "prefix_reuse", reuse(r));
     if (r->num_phases > 1 && r->phases[0].received.p50_ns > 0)

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/busy.h"
+#include "bench/fail.h"
 #include "model/model.h"
-#include "replay/busy.h"
 #include "replay/decode.h"
 #include "replay/engine.h"
 #include "replay/meet.h"
@@ -249,18 +250,21 @@ static int run_speeds(struct replay *r, struct why *why)
     return 0;
 }
 
+/* While every CPU of the node computes: its CPUs are shared out among the ranks that have the same ones. */
 static int run_busy_phase(struct replay *r, struct why *why)
 {
-    struct busy busy;
-    r->result.busy_threads = busy_threads(meet_cpu_sharers(&r->meet));
-    const int rc = busy_start(&busy, r->result.busy_threads, why);
-    if (meet_agree(&r->meet, rc, why) != 0) {
-        if (rc == 0)
-            busy_stop(&busy);
-        return -1;
-    }
+    struct pin cpus;
+    pin_init(&cpus);
+    const int sharers = meet_cpu_sharers(&r->meet);
+    const uint32_t count = (uint32_t)((CPU_COUNT(&cpus.allowed) + sharers - 1) / sharers);
+    struct busy *threads = room(count, sizeof *threads);
+    for (uint32_t i = 0; i < count; i++)
+        busy_start(&threads[i], &cpus);
+    r->result.busy_threads = count;
     const int ran = run_phase(r, "busy", r->options.speeds.x[0], why);
-    busy_stop(&busy);
+    for (uint32_t i = 0; i < count; i++)
+        busy_stop(&threads[i]);
+    free(threads);
     return ran;
 }
 
@@ -333,13 +337,8 @@ int main(int argc, char **argv)
     struct replay r = {0};
     int level, status;
     const int rc = options_read(&r.options, argc, argv, &why);
-    if (rc == 0 && (r.options.help || r.options.version)) {
-        if (r.options.help)
-            options_help();
-        else
-            printf("baton-replay %s\n", baton_version());
-        return output_finish("baton-replay", 0, STATUS_FAILED);
-    }
+    if (rc == 0 && (r.options.help || r.options.version))
+        return output_asked("baton-replay", r.options.help ? options_help : NULL, baton_version(), STATUS_FAILED);
     /* UCX writes its warnings to standard output by default, and the last line there must be the verdict. */
     setenv("UCX_LOG_FILE", "stderr", 0);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS || meet_init(&r.meet, MPI_COMM_WORLD)) {

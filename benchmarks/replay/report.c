@@ -3,6 +3,7 @@
    one's. */
 #include "replay/report.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +11,6 @@
 #include "replay/clock.h"
 
 #define CELL 24
-
-typedef void cell_writer(const struct result_phase *p, char *cell);
 
 static double rate(uint64_t bytes, uint64_t ns)
 {
@@ -38,16 +37,17 @@ static void write_time(uint64_t ns, char *cell)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-static void row(const struct result *r, const char *label, cell_writer *write)
-{
-    printf("  %-34s", label);
-    for (uint32_t p = 0; p < r->num_phases; p++) {
-        char cell[CELL];
-        write(&r->phases[p], cell);
-        printf(" %16s", cell);
-    }
-    putchar('\n');
-}
+/* A row of `r`, whose cells are formed of `p`, a phase. */
+#define ROW(label, ...)                                                                                                \
+    do {                                                                                                               \
+        printf("  %-34s", label);                                                                                      \
+        for (const struct result_phase *p = r->phases; p < r->phases + r->num_phases; p++) {                           \
+            char cell[CELL];                                                                                           \
+            snprintf(cell, sizeof cell, __VA_ARGS__);                                                                  \
+            printf(" %16s", cell);                                                                                     \
+        }                                                                                                              \
+        putchar('\n');                                                                                                 \
+    } while (0)
 
 static void time_row(const struct result *r, const char *label, uint64_t idle_ns, uint64_t busy_ns)
 {
@@ -73,78 +73,6 @@ static void quantile_rows(const struct result *r, const char *what, const struct
     time_row(r, label, idle->p90_ns, busy->p90_ns);
     snprintf(label, sizeof label, "%*s p99", (int)strlen(what), "");
     time_row(r, label, idle->p99_ns, busy->p99_ns);
-}
-
-static void write_name(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%s", p->name);
-}
-
-static void write_verified(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%u", p->verified_requests);
-}
-
-static void write_shm(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_SHM]);
-}
-
-static void write_cma(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_CMA]);
-}
-
-static void write_rma(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_RMA]);
-}
-
-static void write_staged(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.path_bytes[BATON_PATH_STAGED]);
-}
-
-static void write_wall(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%.3f s", (double)p->wall_ns / NS_PER_S);
-}
-
-static void write_rate(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%.3f GB/s", report_gb_per_s(p));
-}
-
-static void write_fill(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%.2f GB/s", rate(p->tally.fill_bytes, p->tally.fill_ns));
-}
-
-static void write_verify(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%.2f GB/s", rate(p->tally.verify_bytes, p->tally.verify_ns));
-}
-
-static void write_wants(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.wants[0]);
-}
-
-static void write_held(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%llu, %llu", (unsigned long long)p->tally.held_wants,
-             (unsigned long long)p->tally.empty_wants);
-}
-
-static void write_handshakes(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%llu, %.2f ms", (unsigned long long)p->tally.handshakes,
-             (double)p->tally.handshake_ns / NS_PER_MS);
-}
-
-static void write_postponed(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%llu", (unsigned long long)p->tally.postponed);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -215,18 +143,6 @@ static void print_times(const struct result *r)
     quantile_rows(r, "  of it moving", &idle->moved, &busy->moved);
 }
 
-static void write_after(const struct result_phase *p, char *cell)
-{
-    const struct quantiles *plain = &p->after_prefill[0], *streamed = &p->after_prefill[1];
-    snprintf(cell, CELL, "%.3f, %.3f", report_ratio(streamed->p50_ns, plain->p50_ns),
-             report_ratio(streamed->p90_ns, plain->p90_ns));
-}
-
-static void write_counted(const struct result_phase *p, char *cell)
-{
-    snprintf(cell, CELL, "%u, %u", p->after_prefill_count[1], p->after_prefill_count[0]);
-}
-
 static void print_after_prefill(const struct result *r)
 {
     const struct result_phase *idle = &r->phases[0], *busy = &r->phases[1];
@@ -238,8 +154,10 @@ static void print_after_prefill(const struct result *r)
     }
     quantile_rows(r, "prefill's end to received, plain", &idle->after_prefill[0], &busy->after_prefill[0]);
     quantile_rows(r, "                       streamed", &idle->after_prefill[1], &busy->after_prefill[1]);
-    row(r, "  streamed / plain: p50, p90", write_after);
-    row(r, "  of so many, streamed and plain", write_counted);
+    ROW("  streamed / plain: p50, p90", "%.3f, %.3f",
+        report_ratio(p->after_prefill[1].p50_ns, p->after_prefill[0].p50_ns),
+        report_ratio(p->after_prefill[1].p90_ns, p->after_prefill[0].p90_ns));
+    ROW("  of so many, streamed and plain", "%u, %u", p->after_prefill_count[1], p->after_prefill_count[0]);
 }
 
 /* ---- latency against load ---------------------------------------------------------------------------------------- */
@@ -284,23 +202,24 @@ static void print_runs(const struct result *r)
     if (r->num_phases > 1)
         printf("  %-34s %16s %16s %11s\n", "", r->phases[0].name, r->phases[1].name, "busy / idle");
     else
-        row(r, "", write_name);
-    row(r, "requests verified", write_verified);
-    row(r, "bytes by shm", write_shm);
-    row(r, "bytes by cma", write_cma);
-    row(r, "bytes by rma", write_rma);
-    row(r, "bytes staged", write_staged);
-    row(r, "wall time", write_wall);
-    row(r, "payload / wall time", write_rate);
-    row(r, "wants, over all decode ranks", write_wants);
+        ROW("", "%.*s", RESULT_NAME - 1, p->name);
+    ROW("requests verified", "%u", p->verified_requests);
+    ROW("bytes by shm", "%" PRIu64, p->tally.path_bytes[BATON_PATH_SHM]);
+    ROW("bytes by cma", "%" PRIu64, p->tally.path_bytes[BATON_PATH_CMA]);
+    ROW("bytes by rma", "%" PRIu64, p->tally.path_bytes[BATON_PATH_RMA]);
+    ROW("bytes staged", "%" PRIu64, p->tally.path_bytes[BATON_PATH_STAGED]);
+    ROW("wall time", "%.3f s", (double)p->wall_ns / NS_PER_S);
+    ROW("payload / wall time", "%.3f GB/s", report_gb_per_s(p));
+    ROW("wants, over all decode ranks", "%" PRIu64, p->tally.wants[0]);
     if (r->options->held > 0 || r->options->cache_tokens > 0)
-        row(r, "  that held a part, all of it", write_held);
+        ROW("  that held a part, all of it", "%" PRIu64 ", %" PRIu64, p->tally.held_wants, p->tally.empty_wants);
     print_times(r);
     print_after_prefill(r);
-    row(r, "handshakes, time in all", write_handshakes);
-    row(r, "calls postponed at a limit", write_postponed);
-    row(r, "filled, each prefill rank", write_fill);
-    row(r, "checked, each decode rank", write_verify);
+    ROW("handshakes, time in all", "%" PRIu64 ", %.2f ms", p->tally.handshakes,
+        (double)p->tally.handshake_ns / NS_PER_MS);
+    ROW("calls postponed at a limit", "%" PRIu64, p->tally.postponed);
+    ROW("filled, each prefill rank", "%.2f GB/s", rate(p->tally.fill_bytes, p->tally.fill_ns));
+    ROW("checked, each decode rank", "%.2f GB/s", rate(p->tally.verify_bytes, p->tally.verify_ns));
     puts("\nWall time runs from the common start to the last event, and includes filling and checking every block.\n"
          "A want's time to the match includes the wait for its prefill; moving is what follows, up to its event.");
     if (r->options->stream != 0)
