@@ -76,6 +76,8 @@ static void lists_and_sides(void **state)
     assert_int_equal(v.list.count, 3);
     assert_int_equal(v.list.value[1], 2048);
     assert_int_equal(v.list.value[2], 1 << 20);
+    assert_int_equal(option_list_most(&v.list), 1 << 20);
+    assert_int_equal(option_list_most(&(struct option_list){0}), 0);
     assert_int_equal(v.left, 3);
     assert_int_equal(v.right, 4);
     assert_int_equal(good("--side 5").left, 5);
