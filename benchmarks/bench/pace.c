@@ -27,15 +27,33 @@ void pace_begin_warming(struct pace *p, struct bench *b, uint64_t most, double s
     *p = (struct pace){.bench = b, .seconds = seconds, .least = 1, .most = most, .begin_ns = clock_now_ns()};
 }
 
+/* How many turns follow: those that must, or half of what fits into the time that is left. A message before each turn
+   would be in its time: what it touches lies in the processor's caches in place of what a transfer needs. */
+static uint64_t grant(const struct pace *p, double share)
+{
+    const uint64_t left = p->most - p->done;
+    const double half = (double)p->done * (1 - share) / share / 2;
+    if (p->done < p->least)
+        return p->least - p->done;
+    if (left == 0 || share >= 1)
+        return 0;
+    return half < 1 ? 1 : half < (double)left ? (uint64_t)half : left;
+}
+
 bool pace_next(struct pace *p)
 {
     const struct bench *b = p->bench;
     const double share = (double)(clock_now_ns() - p->begin_ns) / 1e9 / p->seconds;
-    bool more = p->done < p->most && (p->done < p->least || share < 1);
     const double turns = (double)p->done / (double)p->most;
-    if (more && p->what[0] != '\0')
+    if (p->granted == 0) {
+        p->granted = grant(p, share);
+        channel_share(b->roster.comm, b->consumer, &p->granted, sizeof p->granted);
+    }
+    if (p->granted == 0)
+        return false;
+    if (p->what[0] != '\0')
         report_progress(&p->bench->report, p->what, p->least == p->most || turns > share ? turns : share);
-    channel_share(b->roster.comm, b->consumer, &more, sizeof more);
-    p->done += more;
-    return more;
+    p->granted--;
+    p->done++;
+    return true;
 }

@@ -15,6 +15,7 @@ struct pace {
     struct bench *bench;
     double seconds;
     uint64_t least, most, done, begin_ns;
+    uint64_t granted; /* turns that follow in any case */
     char what[64];
 };
 
