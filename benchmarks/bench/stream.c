@@ -136,13 +136,12 @@ void stream_close(struct stream *t)
 void stream_streak(struct scene *s, uint32_t batch, uint32_t count, struct transfer *out)
 {
     struct stream t;
-    struct effort ended = {0};
     stream_open(&t, s, batch, count);
     draw(&t, count - 1);
-    if (s->consumes)
+    if (s->consumes) {
         blocks_poison(&s->cache, s->to_ids, batch);
-    if (s->consumes)
         scene_rest(s);
+    }
     const struct effort before = effort_read(&s->context.meter);
     for (uint32_t i = 0; s->consumes && i < count; i++) {
         const struct scene_key key = scene_key(t.serial + i);
@@ -151,7 +150,7 @@ void stream_streak(struct scene *s, uint32_t batch, uint32_t count, struct trans
     }
     if (s->produces)
         context_await_offers(&s->context, count);
-    ended = effort_since(&s->context.meter, before);
+    struct effort ended = effort_since(&s->context.meter, before);
     out->consumer = ended;
     scene_answer(s, &ended, sizeof ended, CHANNEL_ASLEEP);
     out->producer = ended;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/copies.h"
+#include "bench/fail.h"
 #include "bench/samples.h"
 #include "bench/walk.h"
 #include "front/inside.h"
@@ -57,10 +58,8 @@ static int measure_init(struct measure *m, struct serve *s, struct why *why)
     if (each == 0 || running + 2 * each > p->num_blocks)
         return why_set(why, "--measure takes --block-tokens from 8 to 64");
     m->count = s->load->count;
-    m->requests = calloc(m->count, sizeof *m->requests);
-    m->blocks = calloc(2 * (size_t)each, sizeof *m->blocks);
-    if (m->requests == NULL || m->blocks == NULL)
-        return why_set(why, "no memory to measure");
+    m->requests = room(m->count, sizeof *m->requests);
+    m->blocks = room(2 * (size_t)each, sizeof *m->blocks);
     walk_init(&m->walk, p->num_blocks - running, &seed);
     return 0;
 }
@@ -224,10 +223,9 @@ static int measure_decoding(struct measure *m, bool *within, struct why *why)
     const uint32_t pairs = m->serve->options->measure;
     struct samples ratios = {0}, steps = {0};
     uint64_t ns[2] = {0}, arrived = 0, all_ns = 0;
-    uint32_t *tables = calloc(m->reserved, sizeof *tables);
-    int rc = tables != NULL ? 0 : why_set(why, "no memory for %u blocks", m->reserved);
-    if (rc == 0)
-        fill_running(m, tables);
+    uint32_t *tables = room(m->reserved, sizeof *tables);
+    int rc = 0;
+    fill_running(m, tables);
     for (uint32_t pair = 0; pair < pairs && rc == 0; pair++) {
         const unsigned first = pair % 2;
         rc = run_phase(m, first != 0, &ns[first], &arrived, why);

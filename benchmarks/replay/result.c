@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/fail.h"
 #include "model/model.h"
 
 #define PAIRS_RANKS_MAX 1024 /* pairs of larger worlds are not collected */
@@ -13,12 +14,12 @@
 
 /* ---- quantiles --------------------------------------------------------------------------------------------------- */
 
-/* Quantiles of the `which`-th of the three numbers of each sample. They are sorted in `room`. */
-static struct quantiles quantiles(const struct tally_samples *s, size_t which, uint64_t *room)
+/* Quantiles of the `which`-th of the three numbers of each sample, by way of an array for all of them. */
+static struct quantiles quantiles(const struct tally_samples *s, size_t which, uint64_t *sorted)
 {
     for (size_t i = 0; i < s->count; i++)
-        room[i] = ((const uint64_t *)&s->at[i])[which];
-    return quantiles_of(room, s->count);
+        sorted[i] = ((const uint64_t *)&s->at[i])[which];
+    return quantiles_of(sorted, s->count);
 }
 
 static int collect_times(struct result_phase *out, struct engine *e)
@@ -27,16 +28,14 @@ static int collect_times(struct result_phase *out, struct engine *e)
     int rc = meet_gather(e->meet, &e->phase.samples, &all);
     if (rc != 0 || e->meet->rank != 0)
         return rc;
-    uint64_t *room = malloc((all.count + 1) * sizeof *room);
-    if (room != NULL) {
-        out->samples = all.count;
-        out->received = quantiles(&all, 0, room);
-        out->waited = quantiles(&all, 1, room);
-        out->moved = quantiles(&all, 2, room);
-    }
-    free(room);
+    uint64_t *sorted = room(all.count, sizeof *sorted);
+    out->samples = all.count;
+    out->received = quantiles(&all, 0, sorted);
+    out->waited = quantiles(&all, 1, sorted);
+    out->moved = quantiles(&all, 2, sorted);
+    free(sorted);
     free(all.at);
-    return room != NULL ? 0 : -1;
+    return 0;
 }
 
 /* ---- after prefill ----------------------------------------------------------------------------------------------- */
@@ -47,51 +46,47 @@ static int collect_times(struct result_phase *out, struct engine *e)
  * hold the same. Requests do not count that were wanted later, by a decode rank that was busy with checking, nor those
  * that moved nothing.
  */
-static void measure_after_prefill(struct result_phase *out, const struct engine *e, uint64_t *room)
+static void measure_after_prefill(struct result_phase *out, const struct engine *e, uint64_t *sorted)
 {
     for (unsigned streamed = 0; streamed < 2; streamed++) {
         size_t count = 0;
         for (uint32_t i = 0; i < e->trace->count; i++) {
             const struct tally_moments *m = &e->phase.moments[i];
             if (stream_hits(e->options->seed, i) == streamed && m->wanted_ns != 0 && m->wanted_ns < m->filled_ns)
-                room[count++] = m->received_ns > m->filled_ns ? m->received_ns - m->filled_ns : 0;
+                sorted[count++] = m->received_ns > m->filled_ns ? m->received_ns - m->filled_ns : 0;
         }
-        out->after_prefill[streamed] = quantiles_of(room, count);
+        out->after_prefill[streamed] = quantiles_of(sorted, count);
         out->after_prefill_count[streamed] = (uint32_t)count;
     }
 }
 
-static int collect_after_prefill(struct result_phase *out, struct engine *e)
+static void collect_after_prefill(struct result_phase *out, struct engine *e)
 {
     if (e->options->stream == 0 || !meet_on_one_machine(e->meet))
-        return 0;
+        return;
     meet_most(e->meet, (uint64_t *)e->phase.moments, e->trace->count * TALLY_MOMENTS);
     if (e->meet->rank != 0)
-        return 0;
-    uint64_t *room = malloc(e->trace->count * sizeof *room);
-    if (room != NULL)
-        measure_after_prefill(out, e, room);
-    free(room);
-    return room != NULL ? 0 : -1;
+        return;
+    uint64_t *sorted = room(e->trace->count, sizeof *sorted);
+    measure_after_prefill(out, e, sorted);
+    free(sorted);
 }
 
 /* ---- latency against load ---------------------------------------------------------------------------------------- */
 
 /* After the tally, whose bytes it uses. */
-static int collect_load(struct result_phase *out, struct engine *e)
+static void collect_load(struct result_phase *out, struct engine *e)
 {
     if (e->phase.speed == 0)
-        return 0;
+        return;
     meet_most(e->meet, (uint64_t *)e->phase.times, e->trace->count * LOAD_TIMES);
     if (e->meet->rank != 0)
-        return 0;
-    uint64_t *room = malloc(e->trace->count * sizeof *room);
-    if (room != NULL)
-        out->load = load_point(e->trace, e->phase.speed, e->phase.times,
-                               (struct load_bytes){out->tally.wanted_bytes, out->tally.payload_bytes},
-                               e->options->deadline_ms, room);
-    free(room);
-    return room != NULL ? 0 : -1;
+        return;
+    uint64_t *sorted = room(e->trace->count, sizeof *sorted);
+    out->load = load_point(e->trace, e->phase.speed, e->phase.times,
+                           (struct load_bytes){out->tally.wanted_bytes, out->tally.payload_bytes},
+                           e->options->deadline_ms, sorted);
+    free(sorted);
 }
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
@@ -150,22 +145,19 @@ static int collect_pairs(struct result_phase *out, struct engine *e, struct why 
     return 0;
 }
 
-static int collect_verified(struct result_phase *out, struct engine *e)
+static void collect_verified(struct result_phase *out, struct engine *e)
 {
     const struct meet *m = e->meet;
     const uint32_t count = e->trace->count;
     meet_sum_u32(e->meet, e->phase.verified, count);
     if (m->rank != 0)
-        return 0;
-    out->verified = calloc(count, sizeof *out->verified);
-    if (out->verified == NULL)
-        return -1;
+        return;
+    out->verified = room(count, sizeof *out->verified);
     for (uint32_t i = 0; i < count; i++) {
         const struct roster_engine *decode = &m->roster.engines[SIDE_DECODE][e->route->engine_of[SIDE_DECODE][i]];
         out->verified[i] = e->phase.verified[i] == decode->tp * decode->pp;
         out->verified_requests += out->verified[i];
     }
-    return 0;
 }
 
 int result_collect(struct result_phase *out, struct engine *e, const baton_stats_t *before, struct why *why)
@@ -175,10 +167,10 @@ int result_collect(struct result_phase *out, struct engine *e, const baton_stats
     meet_barrier(e->meet);
     collect_tally(out, e, before);
     int rc = collect_pairs(out, e, why);
-    rc |= collect_verified(out, e);
+    collect_verified(out, e);
     rc |= collect_times(out, e);
-    rc |= collect_after_prefill(out, e);
-    rc |= collect_load(out, e);
+    collect_after_prefill(out, e);
+    collect_load(out, e);
     if (rc != 0)
         why_set(why, "no memory for the results");
     return meet_agree(e->meet, rc, why);
