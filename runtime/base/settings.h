@@ -73,8 +73,6 @@ enum setting_kind {
     X(TUNABLE, nice, 10, 0, 20, "how much the reactor's priority is raised where permitted (nice steps)")              \
     X(TEST_VARIABLE, fake_nodes, 0, 0, 65536,                                                                          \
       "split the ranks of each host into this many pretended nodes (0: do not)")                                       \
-    X(TEST_VARIABLE, memory, 0, 0, 3,                                                                                  \
-      "baton_cache_create wraps memory that is 1: private, 2: shared, 3: a pretended device's (0: it allocates)")      \
     X(TEST_TUNABLE, windows, 0, 0, 3,                                                                                  \
       "engines' memory is exposed by 1: one window, 2: one a region, 3: none (0: by one if that works)")               \
     X(TEST_TUNABLE, fail_step, 0, 0, 99, "fail at this collective step of start (0: do not)")                          \

@@ -12,7 +12,15 @@
 #include "base/sized.h"
 #include "front/context.h"
 #include "front/start.h"
+#include "pretend/pretend.h"
 #include "wire/row.h"
+
+/* Builds without tests have nothing of that room but its header. */
+#ifdef BATON_TESTS
+static const struct pretend_room *const tests = &pretend_room;
+#else
+static const struct pretend_room *const tests = NULL;
+#endif
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
@@ -54,7 +62,8 @@ void cache_free(struct baton_cache *cache)
     if (cache == NULL)
         return;
     memory_own_destroy(cache->own);
-    pretend_fini(&cache->pretend);
+    if (tests != NULL)
+        tests->destroy(cache->pretend);
     free((void *)cache->geometry.tensors);
     free(cache);
 }
@@ -62,7 +71,7 @@ void cache_free(struct baton_cache *cache)
 void cache_leave(struct baton_cache *cache)
 {
     if (cache != NULL)
-        cache->pretend = (struct pretend){0};
+        cache->pretend = NULL;
 }
 
 static int own_memory(struct baton_cache *cache, const struct memory_wish *wish)
@@ -76,16 +85,20 @@ static int own_memory(struct baton_cache *cache, const struct memory_wish *wish)
 
 /* ---- memory that Baton allocates --------------------------------------------------------------------------------- */
 
-static int pretend(struct baton *b, struct baton_cache *cache, enum pretend_kind kind)
+/* In tests, memory as an engine might own it may take the place of Baton's. */
+static int wrap_for_tests(struct baton *b, struct baton_cache *cache)
 {
     const uint64_t bytes = cache->geometry.bytes;
-    int rc = pretend_create(&cache->pretend, kind, bytes);
-    if (rc != 0)
+    int rc = tests != NULL ? tests->create(bytes, &cache->pretend) : 0;
+    const struct pretend *p = cache->pretend;
+    if (p == NULL)
         return rc;
-    baton_memory_t memory = kind == PRETEND_DEVICE ? BATON_MEMORY_DEVICE : BATON_MEMORY_HOST;
-    rc = own_memory(cache, &(struct memory_wish){memory, &cache->pretend.wrapped, &bytes, 1});
-    if (rc == 0 && kind == PRETEND_DEVICE)
-        b->start.driver = pretend_driver_table(cache->pretend.driver);
+    const bool is_device = p->table.copy != NULL;
+    rc = own_memory(cache,
+                    &(struct memory_wish){is_device ? BATON_MEMORY_DEVICE : BATON_MEMORY_HOST, &p->wrapped, &bytes, 1});
+    cache->base = p->base;
+    if (rc == 0 && is_device)
+        b->start.driver = p->table;
     return rc;
 }
 
@@ -110,12 +123,10 @@ int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t
     struct baton_cache *cache = cache_new(&geometry);
     if (cache == NULL)
         return BATON_ENOMEM;
-    if (b->settings.memory != PRETEND_NONE) {
-        rc = pretend(b, cache, (enum pretend_kind)b->settings.memory);
-        if (rc != 0) {
-            cache_free(cache);
-            return rc;
-        }
+    rc = wrap_for_tests(b, cache);
+    if (rc != 0) {
+        cache_free(cache);
+        return rc;
     }
     *out = b->cache = cache;
     return 0;
@@ -216,7 +227,7 @@ uint64_t cache_pool_bytes(const struct baton_cache *cache)
 char *const *cache_touchable(const struct baton_cache *cache)
 {
     bool is_device = (cache_features(cache) & WIRE_ROW_DEVICE) != 0;
-    if (cache == NULL || (is_device && cache->pretend.base == NULL))
+    if (cache == NULL || (is_device && cache->base == NULL))
         return NULL;
     return cache->own == NULL || is_device ? &cache->base : cache->own->bases;
 }

@@ -9,18 +9,18 @@
 #include "baton.h"
 
 #include "memory/own.h"
-#include "pretend/pretend.h"
 
 struct page;
+struct pretend;
 
 struct baton_cache {
-    baton_geometry_t geometry; /* it points to a copy of the tensors; they name the regions of `own` */
-    struct memory_own *own;    /* NULL: Baton allocates the memory, region 0 alone */
-    char *base;                /* of region 0, where Baton allocates it, or BATON_MEMORY does; after start */
-    struct path_region pool;   /* the same, as a region */
-    struct path_regions whole; /* the same, as all regions */
+    baton_geometry_t geometry;              /* it points to a copy of the tensors; they name the regions of `own` */
+    struct memory_own *own;                 /* NULL: Baton allocates the memory, region 0 alone */
+    char *base;                             /* of region 0, where Baton allocates it, after start; or `pretend` does */
+    struct path_region pool;                /* the same, as a region */
+    struct path_regions whole;              /* the same, as all regions */
     uint64_t block_bytes[BATON_GROUPS_MAX]; /* by group, of all its tensors */
-    struct pretend pretend;                 /* BATON_MEMORY: the memory that `own` wraps */
+    struct pretend *pretend;                /* in builds with tests: the memory that `own` wraps; else NULL */
 };
 
 /** NULL is no cache. */
@@ -38,7 +38,7 @@ uint64_t cache_pool_bytes(const struct baton_cache *cache);
 /** The first bytes of its regions, where threads may touch them; else, or without a cache, NULL. After start. */
 char *const *cache_touchable(const struct baton_cache *cache);
 
-/** Where its region 0 lies. After start. */
+/** Where its region 0 lies, in memory that Baton allocated. */
 void cache_place(struct baton_cache *cache, void *base);
 
 /** Its regions, as addresses here; no cache has none. After start. */

@@ -325,7 +325,7 @@ void baton_exit(int status)
 const char *baton_inside_peer_pool(const baton_t *b, uint32_t peer)
 {
     const uint8_t *segment = fabric_mapped(b->fabric, peer, NULL);
-    bool is_wrapped = b->cache != NULL && b->cache->own != NULL; /* then the peers' caches are too (BATON_MEMORY) */
+    bool is_wrapped = b->cache != NULL && b->cache->own != NULL; /* then the peers' caches are too */
     /* All segments have the same layout if all ranks have the same settings. Tools make sure of that. */
     return segment != NULL && !is_wrapped ? (const char *)segment + fabric_pool_offset(b->fabric) : NULL;
 }

@@ -213,9 +213,8 @@ static int first_half(struct baton *b, const struct layout *l)
                           bind_near, b);
     if (rc == 0 && l->area > 0) /* MPI may hand out memory of an earlier context again */
         memset(fabric_segment(b->fabric) + l->area, 0, l->stage - l->area);
-    if (rc == 0 && b->cache != NULL)
-        cache_place(b->cache, b->cache->own == NULL ? fabric_segment(b->fabric) + fabric_pool_offset(b->fabric)
-                                                    : b->cache->pretend.base);
+    if (rc == 0 && b->cache != NULL && b->cache->own == NULL)
+        cache_place(b->cache, fabric_segment(b->fabric) + fabric_pool_offset(b->fabric));
     return rc;
 }
 

@@ -3,6 +3,7 @@
 #include "pretend/pretend.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -41,7 +42,7 @@ int pretend_create(struct pretend *p, enum pretend_kind kind, uint64_t bytes)
                    : map_file(p, kind);
     if (at == MAP_FAILED) {
         *p = (struct pretend){0};
-        return error_set(BATON_ENOMEM, "no memory for a cache of %llu bytes (BATON_MEMORY): %s",
+        return error_set(BATON_ENOMEM, "no memory for a cache of %llu bytes (PRETEND_MEMORY): %s",
                          (unsigned long long)bytes, strerror(errno));
     }
     p->mapping = at;
@@ -53,8 +54,9 @@ int pretend_create(struct pretend *p, enum pretend_kind kind, uint64_t bytes)
     int rc = pretend_driver_create(p->device, at, p->mapped_bytes, &p->driver);
     if (rc != 0) {
         pretend_fini(p);
-        return error_set(rc, "the pretended device's driver could not be made (BATON_MEMORY)");
+        return error_set(rc, "the pretended device's driver could not be made (PRETEND_MEMORY)");
     }
+    p->table = pretend_driver_table(p->driver);
     return 0;
 }
 
@@ -67,3 +69,35 @@ void pretend_fini(struct pretend *p)
         munmap(p->device, p->mapped_bytes);
     *p = (struct pretend){0};
 }
+
+/* ---- the room ---------------------------------------------------------------------------------------------------- */
+
+static int create_wished(uint64_t bytes, struct pretend **out)
+{
+    static const char *const names[] = {"private", "shared", "device"};
+    const char *wish = getenv("PRETEND_MEMORY");
+    int kind = 0;
+    if (wish == NULL)
+        return 0;
+    while (kind < 3 && strcmp(names[kind], wish) != 0)
+        kind++;
+    if (kind == 3)
+        return error_set(BATON_ESETTING, "PRETEND_MEMORY=\"%.64s\" is not private, shared or device", wish);
+    struct pretend *p = malloc(sizeof *p);
+    int rc = p == NULL ? error_set(BATON_ENOMEM, "no memory (PRETEND_MEMORY)")
+                       : pretend_create(p, PRETEND_PRIVATE + kind, bytes);
+    if (rc == 0)
+        *out = p;
+    else
+        free(p);
+    return rc;
+}
+
+static void destroy(struct pretend *p)
+{
+    if (p != NULL)
+        pretend_fini(p);
+    free(p);
+}
+
+const struct pretend_room pretend_room = {create_wished, destroy};

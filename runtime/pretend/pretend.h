@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pretend: memory as an engine might own it, for tests. With the setting BATON_MEMORY, baton_cache_create takes such
- * memory and wraps it, so that every program can be run over every kind of memory.
+ * pretend: memory as an engine might own it, for tests. PRETEND_MEMORY=private, shared or device in the environment has
+ * baton_cache_create take such memory and wrap it, so that every program can be run over every kind of memory. This
+ * room is a part of builds with tests alone (front/cache.c).
  *
  * THE DEVICE. Its pages are mapped twice. One mapping is the device's: no thread may touch it, and it is what is
  * wrapped. The other is the engine's, as if its kernels ran there. Between the device's pages and others only the
@@ -14,15 +15,15 @@
 
 #include "baton.h"
 
-/** Values of the setting BATON_MEMORY. */
-enum pretend_kind { PRETEND_NONE = 0, PRETEND_PRIVATE = 1, PRETEND_SHARED = 2, PRETEND_DEVICE = 3 };
+enum pretend_kind { PRETEND_NONE, PRETEND_PRIVATE, PRETEND_SHARED, PRETEND_DEVICE };
 
 struct pretend_driver;
 
 struct pretend {
     void *base;                    /* the engine's, aligned to 2 MiB */
     void *wrapped;                 /* the same, as it is to be wrapped */
-    struct pretend_driver *driver; /* PRETEND_DEVICE */
+    struct pretend_driver *driver; /* PRETEND_DEVICE, else NULL */
+    baton_driver_t table;          /* its; else zeros */
     void *mapping, *device;
     uint64_t mapped_bytes;
 };
@@ -30,6 +31,14 @@ struct pretend {
 /** Maps zeros. 0, BATON_ENOMEM or BATON_ESYSTEM with an error sentence. */
 int pretend_create(struct pretend *p, enum pretend_kind kind, uint64_t bytes);
 void pretend_fini(struct pretend *p);
+
+/** What front asks of this room. */
+struct pretend_room {
+    /** What PRETEND_MEMORY wishes; *out stays as it is where it is not set. As pretend_create, and BATON_ESETTING. */
+    int (*create)(uint64_t bytes, struct pretend **out);
+    void (*destroy)(struct pretend *p); /* NULL is none */
+};
+extern const struct pretend_room pretend_room;
 
 /* ---- driver.c ---- */
 

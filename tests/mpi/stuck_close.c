@@ -122,13 +122,13 @@ static void close_without_the_last(bool before_caches)
     enum { CLOSE_MS = 2000 };
     const bool is_last = harness.rank == harness.size - 1;
     struct engine e;
-    setenv("BATON_MEMORY", "2", 1);
+    setenv("PRETEND_MEMORY", "shared", 1);
     setenv("BATON_CLOSE_MS", is_last ? "1" : "2000", 1);
     engine_open(&e, BATON_PROGRESS_AUTO, before_caches ? BATON_OPEN_CACHE_LATER : 0);
     if (!before_caches)
         engine_cache(&e, NULL);
     engine_need(baton_start(e.b));
-    unsetenv("BATON_MEMORY");
+    unsetenv("PRETEND_MEMORY");
     unsetenv("BATON_CLOSE_MS");
     const void *base = before_caches ? NULL : baton_cache_base(e.cache);
     const void *segment = fabric_segment(baton_inside_fabric(e.b));

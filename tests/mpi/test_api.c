@@ -1225,7 +1225,7 @@ static void a_model_has_a_name(void)
 static void too_large_a_pool_fails_together(void)
 {
     struct fixture f;
-    if (getenv("BATON_MEMORY") != NULL)
+    if (getenv("PRETEND_MEMORY") != NULL)
         return SKIP("Baton does not allocate the pool");
     memset(&f, 0, sizeof f);
     who(&f);
@@ -1309,7 +1309,7 @@ static void segments_belong_to_this_user_alone(void)
     struct fixture f;
     char path[128];
     struct stat s;
-    if (getenv("BATON_MEMORY") != NULL)
+    if (getenv("PRETEND_MEMORY") != NULL)
         return SKIP("Baton does not allocate the pool");
     up(&f, "m", BATON_PROGRESS_THREAD);
     bool is_file = file_behind(baton_cache_base(f.cache), path, sizeof path);

@@ -470,7 +470,7 @@ static void a_ring_calls_no_driver(void)
 {
     if (is_one_node() || harness.size < 2)
         return SKIP("two ranks on two nodes");
-    up_with("BATON_MEMORY", "3");
+    up_with("PRETEND_MEMORY", "device");
     meet();
     CHECK(describes("device: its driver is"));
     const uint32_t before = rings_so_far();

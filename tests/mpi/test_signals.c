@@ -155,12 +155,14 @@ static void come_late(const baton_geometry_t *g)
 static void up(const struct life *l)
 {
     const bool is_late = l->memory == PRETEND_PRIVATE;
-    const char kind[] = {(char)('0' + (int)l->memory), '\0'};
+    static const char *const names[] = {[PRETEND_SHARED] = "shared", [PRETEND_DEVICE] = "device"};
     baton_geometry_t g;
     baton_tensor_t tensor;
     take_geometry(&g, &tensor);
     memset(&f, 0, sizeof f);
-    setenv("BATON_MEMORY", is_late ? "0" : kind, 1);
+    unsetenv("PRETEND_MEMORY");
+    if (!is_late && l->memory != PRETEND_NONE)
+        setenv("PRETEND_MEMORY", names[l->memory], 1);
     tune("beat_ms", "1"); /* peers are looked at a thousand times a second */
     setenv("BATON_PEER_MS", "5000", 1);
     engine_open(&f.e, l->progress, is_late ? BATON_OPEN_CACHE_LATER : 0);

@@ -334,10 +334,10 @@ static void calls_beside_a_reactor(void)
 static void calls_that_check_every_byte(void)
 {
     setenv("BATON_CHECKSUM", "1", 1);
-    setenv("BATON_MEMORY", "1", 1);
+    setenv("PRETEND_MEMORY", "private", 1);
     measure(BATON_PROGRESS_THREAD);
     unsetenv("BATON_CHECKSUM");
-    unsetenv("BATON_MEMORY");
+    unsetenv("PRETEND_MEMORY");
 }
 
 static void calls_that_are_the_reactor(void)
@@ -347,9 +347,9 @@ static void calls_that_are_the_reactor(void)
 
 static void calls_that_stage(void)
 {
-    setenv("BATON_MEMORY", "3", 1);
+    setenv("PRETEND_MEMORY", "device", 1);
     measure(BATON_PROGRESS_CALLER);
-    unsetenv("BATON_MEMORY");
+    unsetenv("PRETEND_MEMORY");
 }
 
 int main(int argc, char **argv)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -190,7 +191,7 @@ static void test_kinds(void **state)
         assert_int_equal(base[BYTES - 1], kinds[i] != PRETEND_PRIVATE); /* a child sees the same pages, or copies */
         assert_int_equal(p.driver != NULL, kinds[i] == PRETEND_DEVICE);
         if (kinds[i] == PRETEND_DEVICE) {
-            baton_driver_t t = pretend_driver_table(p.driver);
+            baton_driver_t t = p.table;
             uint8_t host[2] = {3, 4};
             int error[CALLS];
             const baton_piece_t piece = {.device = (uint8_t *)p.wrapped + 5, .host = host, .bytes = 2};
@@ -218,11 +219,42 @@ static void test_kinds(void **state)
     pretend_fini(&p);
 }
 
+static void test_wishes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *wish;
+        int result;
+        bool is_device;
+    } cases[] = {{"private", 0, false},
+                 {"shared", 0, false},
+                 {"device", 0, true},
+                 {"", BATON_ESETTING, false},
+                 {"devices", BATON_ESETTING, false}};
+    struct pretend *p = NULL;
+    unsetenv("PRETEND_MEMORY");
+    assert_int_equal(pretend_room.create(BYTES, &p), 0);
+    assert_null(p);
+    pretend_room.destroy(p);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        p = NULL;
+        setenv("PRETEND_MEMORY", cases[i].wish, 1);
+        assert_int_equal(pretend_room.create(BYTES, &p), cases[i].result);
+        assert_int_equal(p != NULL, cases[i].result == 0);
+        assert_int_equal(p != NULL && p->table.copy != NULL, cases[i].is_device);
+        pretend_room.destroy(p);
+    }
+    setenv("PRETEND_MEMORY", "private", 1);
+    p = NULL;
+    assert_int_equal(pretend_room.create(UINT64_C(1) << 60, &p), BATON_ENOMEM);
+    assert_null(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies), cmocka_unit_test(test_refuses), cmocka_unit_test(test_full),
-        cmocka_unit_test(test_order),  cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_order),  cmocka_unit_test(test_kinds),   cmocka_unit_test(test_wishes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
