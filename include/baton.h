@@ -52,11 +52,11 @@
  *   - The caller sets `size` in what Baton reads: {.size = sizeof p, ...}, or BATON_INIT(type), also in C++. Fields
  *     that a smaller struct lacks count as 0. A larger struct is taken if all that this library does not know is 0,
  *     else EINVAL. A size below sizeof(size_t), as one that was forgotten, or above 4,096 is EINVAL.
- *   - Baton sets `size` in what it fills: the bytes that this library filled. What lies behind them is 0. Such a struct
- *     need not be initialised: the functions that fill one are inline, and hand its sizeof to their other form,
+ *   - Baton sets `size` in what it only fills: the bytes that this library filled. What lies behind them is 0. Such a
+ *     struct need not be initialised: the functions that fill one are inline, and hand its sizeof to their other form,
  *     baton_..._sized, which is for bindings that cannot call an inline function.
  *   - No other struct changes its form (baton_strides_t, baton_tensor_t, baton_group_t, baton_split_t, baton_table_t,
- *     baton_ticket_t). Enumerations may get further values.
+ *     baton_ticket_t, baton_pending_t, baton_peer_stats_t). Enumerations may get further values.
  *
  * The soname of the library is libbaton.so.0.MINOR until version 1.0: a program runs with the minor version that it was
  * built with, in any patch version. From 1.0 on it is libbaton.so.MAJOR, and a program runs with every minor version.
@@ -300,9 +300,6 @@ typedef enum baton_distance {
     BATON_DISTANCE_WORLD = 60    /**< on another node */
 } baton_distance_t;
 
-/** The distance of a rank of the world. Any thread, after baton_start. Errors: EINVAL, ESTATE. */
-BATON_API int baton_distance(const baton_t *b, uint32_t rank);
-
 /** One engine of the world. */
 typedef struct baton_engine {
     size_t size; /**< bytes that the library filled */
@@ -313,6 +310,7 @@ typedef struct baton_engine {
     baton_distance_t distance; /**< from this rank to the nearest of them */
     uint32_t nearest;          /**< that one; the lowest of several */
     const char *const *hosts;  /**< hosts[i]: name of the host of ranks[i]; "": not known. Valid until baton_close */
+    const baton_distance_t *distances; /**< distances[i]: from this rank to ranks[i]. Valid until baton_close */
 } baton_engine_t;
 
 /**
@@ -882,7 +880,7 @@ BATON_API const char *baton_status_name(baton_status_t status);
 /**
  * How a rank reaches another one's memory. The two directions may differ: where the producer's memory is private and
  * the consumer's in a memfd, the consumer pulls by CMA, and the producer pushes by SHM. A rank knows its own direction
- * alone, in baton_describe, baton_peer_stats and events.
+ * alone, in baton_describe, baton_stats and events.
  */
 typedef enum baton_path {
     BATON_PATH_NONE = 0,
@@ -960,7 +958,6 @@ BATON_API int baton_progress(baton_t *b);
 
 /** One engine whose handshake is not complete while wants queue behind it. */
 typedef struct baton_pending {
-    size_t size; /**< bytes that the library filled */
     char engine[BATON_ENGINE_NAME_MAX];
     uint32_t ranks_needed, ranks_known; /**< cards needed, cards read and found good */
     uint32_t attempts;                  /**< rounds of reading begun */
@@ -968,22 +965,22 @@ typedef struct baton_pending {
     uint64_t waiting_ns;                /**< since its first want */
 } baton_pending_t;
 
-/**
- * Fills up to `max` entries, at most 64, as of the reactor's last look (every 20 ms). Returns how many. Any thread.
- * Errors: EINVAL, ESTATE (see FORK).
- */
-BATON_API int baton_pending_sized(baton_t *b, void *out, int max, size_t size);
-
-static inline int baton_pending(baton_t *b, baton_pending_t *out, int max)
-{
-    return baton_pending_sized(b, out, max, sizeof *out);
-}
-
 #define BATON_REASONS 64 /* more than there are error numbers */
 
-/** Counts of this rank alone, as of the reactor's last look: never older than the last event that was handed out. */
+/** What this rank knows of one other. */
+typedef struct baton_peer_stats {
+    baton_path_t path;
+    uint64_t failures;                  /**< calls that ended with this rank as the event's peer */
+    uint64_t reasons[BATON_REASONS];    /**< the same by reason: [-error] */
+    char engine[BATON_ENGINE_NAME_MAX]; /**< its engine */
+} baton_peer_stats_t;
+
+/**
+ * Counts of this rank alone, as of the reactor's last look: never older than the last event that was handed out. At the
+ * end stands what is filled beside them if the caller asks for it.
+ */
 typedef struct baton_stats {
-    size_t size; /**< bytes that the library filled */
+    size_t size; /**< sizeof this: see STRUCTS THAT GROW */
     uint64_t offers, offers_done, offers_failed, offers_expired, offers_cancelled;
     uint64_t wants, wants_done, wants_failed, wants_expired, wants_cancelled;
     uint64_t bytes[BATON_PATHS]; /**< received by wants that were done */
@@ -1009,36 +1006,20 @@ typedef struct baton_stats {
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked; /**< gauges */
     uint32_t peers[BATON_PATHS]; /**< ranks of the world by the path they use */
     uint64_t reasons
-        [BATON_REASONS]; /**< ends by reason: [-error], BATON_E...; [0]: numbers that this version does not know */
+        [BATON_REASONS];      /**< ends by reason: [-error], BATON_E...; [0]: numbers that this version does not know */
+    baton_pending_t *pending; /**< the caller's array for max_pending engines; NULL: none is asked for */
+    baton_peer_stats_t *peer_stats;    /**< the caller's array for num_peers ranks; NULL: none is asked for */
+    uint32_t max_pending, num_pending; /**< num_pending: how many were filled; 64 at most are known at a time */
+    uint32_t first_peer, num_peers;    /**< peer_stats[i] is of rank first_peer + i of the world */
 } baton_stats_t;
 
 /**
- * Copies the statistics. They have all events that were polled before. Nobody is waited for: numbers that change
- * meanwhile may be of different moments. Any thread. Errors: EINVAL, ESTATE (see FORK).
+ * Fills *stats, whose size is set, and the arrays that it names. The counts have all events that were polled before.
+ * Nobody is waited for: numbers that change meanwhile may be of different moments. Only where engines are asked for
+ * (max_pending) the reactor may be woken, and waited for a millisecond at most, to look once more. Any thread; after
+ * baton_start where ranks are asked for (num_peers). Errors: EINVAL, ESTATE.
  */
-BATON_API int baton_stats_sized(baton_t *b, void *out, size_t size);
-
-static inline int baton_stats(baton_t *b, baton_stats_t *out)
-{
-    return baton_stats_sized(b, out, sizeof *out);
-}
-
-/** What this rank knows of one other. */
-typedef struct baton_peer_stats {
-    size_t size; /**< bytes that the library filled */
-    baton_path_t path;
-    uint64_t failures;                  /**< calls that ended with this rank as the event's peer */
-    uint64_t reasons[BATON_REASONS];    /**< the same by reason: [-error] */
-    char engine[BATON_ENGINE_NAME_MAX]; /**< its engine */
-} baton_peer_stats_t;
-
-/** Copies the statistics of one rank of the world. Any thread, after baton_start. Errors: EINVAL, ESTATE. */
-BATON_API int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size);
-
-static inline int baton_peer_stats(baton_t *b, uint32_t rank, baton_peer_stats_t *out)
-{
-    return baton_peer_stats_sized(b, rank, out, sizeof *out);
-}
+BATON_API int baton_stats(baton_t *b, baton_stats_t *stats);
 
 /**
  * Writes what was built into text of at most `size` bytes, NUL included: node, windows and their components, quirks,

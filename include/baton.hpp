@@ -1148,7 +1148,11 @@ class engine
     {
         return {c_.hosts, std::size_t{c_.tp} * c_.pp};
     }
-    /** From this rank to the nearest of them, and which that is. */
+    /** From this rank to ranks()[i]; without i to the nearest of them, which nearest() is. */
+    baton::distance distance(std::size_t i) const noexcept
+    {
+        return static_cast<baton::distance>(c_.distances[i]);
+    }
     baton::distance distance() const noexcept
     {
         return static_cast<baton::distance>(c_.distance);
@@ -1206,7 +1210,10 @@ class pending
     baton_pending_t c_;
 };
 
-/** The counts of this rank: all members of baton_stats_t, and what its arrays count by name. */
+/**
+ * The counts of this rank: all members of baton_stats_t, and what its arrays count by name. What baton_stats fills
+ * beside the counts, context::pending and context::peer_stats return.
+ */
 struct stats : baton_stats_t {
     /** Received by wants that were done. */
     std::uint64_t bytes_by(path p) const noexcept
@@ -1528,17 +1535,7 @@ class context
         return out;
     }
 
-    /** baton_distance: of one rank of the world. */
-    baton::distance distance(std::uint32_t rank) const
-    {
-        return static_cast<baton::distance>(detail::check(::baton_distance(b_, rank)));
-    }
-    baton::distance distance(std::uint32_t rank, std::error_code &ec) const noexcept
-    {
-        return static_cast<baton::distance>(detail::check(::baton_distance(b_, rank), ec));
-    }
-
-    /** baton_pending: the engines whose handshakes are not complete. */
+    /** baton_stats: the engines whose handshakes are not complete. */
     std::vector<baton::pending> pending() const
     {
         std::vector<baton::pending> out;
@@ -1552,31 +1549,31 @@ class context
         return out;
     }
 
-    /** baton_stats. */
+    /** baton_stats: the counts of this rank. */
     baton::stats stats() const
     {
         baton::stats out{};
-        detail::check(::baton_stats(b_, &out));
+        detail::check(stats_c(out));
         return out;
     }
     baton::stats stats(std::error_code &ec) const noexcept
     {
         baton::stats out{};
-        detail::check(::baton_stats(b_, &out), ec);
+        detail::check(stats_c(out), ec);
         return out;
     }
 
-    /** baton_peer_stats: of one rank of the world. */
+    /** baton_stats: what this rank knows of one rank of the world. */
     baton::peer_stats peer_stats(std::uint32_t rank) const
     {
         baton_peer_stats_t c{};
-        detail::check(::baton_peer_stats(b_, rank, &c));
+        detail::check(peer_stats_c(rank, c));
         return baton::peer_stats(c);
     }
     baton::peer_stats peer_stats(std::uint32_t rank, std::error_code &ec) const noexcept
     {
         baton_peer_stats_t c{};
-        detail::check(::baton_peer_stats(b_, rank, &c), ec);
+        detail::check(peer_stats_c(rank, c), ec);
         return baton::peer_stats(c);
     }
 
@@ -1746,11 +1743,29 @@ class context
 
     int pending_c(std::vector<baton::pending> &out) const
     {
-        std::vector<baton_pending_t> c(64); // baton_pending fills no more
-        int n = ::baton_pending(b_, c.data(), static_cast<int>(c.size()));
-        if (n > 0)
-            take(out, c, n);
-        return n;
+        std::vector<baton_pending_t> c(64); // Baton knows of no more
+        baton_stats_t asked = BATON_INIT(baton_stats_t);
+        asked.pending = c.data();
+        asked.max_pending = static_cast<std::uint32_t>(c.size());
+        int rc = ::baton_stats(b_, &asked);
+        if (rc == 0)
+            take(out, c, static_cast<int>(asked.num_pending));
+        return rc;
+    }
+
+    int stats_c(baton_stats_t &out) const noexcept
+    {
+        out.size = sizeof(baton_stats_t);
+        return ::baton_stats(b_, &out);
+    }
+
+    int peer_stats_c(std::uint32_t rank, baton_peer_stats_t &out) const noexcept
+    {
+        baton_stats_t asked = BATON_INIT(baton_stats_t);
+        asked.peer_stats = &out;
+        asked.first_peer = rank;
+        asked.num_peers = 1;
+        return ::baton_stats(b_, &asked);
     }
 
     int describe_c(std::string &out) const

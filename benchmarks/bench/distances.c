@@ -56,10 +56,18 @@ struct run {
 static uint32_t node_of(struct bench *b)
 {
     struct context context;
-    uint32_t node = 0;
+    uint32_t node = UINT32_MAX;
     context_open(b, &context, &b->roster.ranks[b->roster.rank], NULL, NULL);
-    while (baton_distance(context.baton, node) == BATON_DISTANCE_WORLD)
-        node++;
+    const int num = baton_engines(context.baton, NULL, 0);
+    baton_engine_t *engines = calloc((size_t)num, sizeof *engines);
+    if (engines == NULL)
+        fail("out of memory");
+    baton_engines(context.baton, engines, num);
+    for (const baton_engine_t *e = engines; e < engines + num; e++)
+        for (uint32_t i = 0; i < e->tp * e->pp; i++)
+            if (e->distances[i] != BATON_DISTANCE_WORLD && e->ranks[i] < node)
+                node = e->ranks[i];
+    free(engines);
     context_close(b, &context);
     return node;
 }

@@ -245,7 +245,7 @@ static void run_decode(struct run *run)
 
 static void note_stats(struct run *run)
 {
-    baton_stats_t stats;
+    baton_stats_t stats = BATON_INIT(baton_stats_t);
     clock_sleep_until(clock_now_ns() + SETTLE_MS / 5 * CLOCK_NS_PER_MS); /* the statistics may be a little old */
     fail_on(baton_stats(run->context.baton, &stats), "baton_stats");
     report_note(&run->bench->report,

@@ -86,7 +86,7 @@ static int meet_engines(struct glue *g)
             g->number = g->num_engines[side];
         g->engines[side][g->num_engines[side]++] = e->name;
         for (uint32_t r = 0; r < e->tp * e->pp; r++)
-            g->one_machine &= baton_distance(g->baton, e->ranks[r]) < BATON_DISTANCE_WORLD;
+            g->one_machine &= e->distances[r] < BATON_DISTANCE_WORLD;
     }
     return 0;
 }
@@ -123,6 +123,7 @@ int glue_open(struct glue *g, const struct options *options, const struct load *
 
 int glue_close(struct glue *g, struct why *why)
 {
+    g->stats = BATON_INIT(baton_stats_t);
     if (g->baton != NULL)
         baton_stats(g->baton, &g->stats);
     const int rc = g->baton != NULL ? baton_close(g->baton) : 0;

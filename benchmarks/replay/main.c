@@ -228,7 +228,7 @@ static uint64_t phase_ms(const struct replay *r, double speed)
 
 static int run_phase(struct replay *r, const char *name, double speed, struct why *why)
 {
-    baton_stats_t before = {0};
+    baton_stats_t before = BATON_INIT(baton_stats_t);
     struct result *result = &r->result;
     baton_stats(r->engine.baton, &before);
     meet_deadline(&r->meet, phase_ms(r, speed));

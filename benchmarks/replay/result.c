@@ -93,7 +93,7 @@ static void collect_load(struct result_phase *out, struct engine *e)
 
 static void collect_tally(struct result_phase *out, struct engine *e, const baton_stats_t *before)
 {
-    baton_stats_t now = {0};
+    baton_stats_t now = BATON_INIT(baton_stats_t);
     struct tally t = e->phase.tally;
     uint64_t numbers[TALLY_NUMBERS], most[2] = {e->phase.end_ns - e->phase.start_ns, 0};
     if (baton_stats(e->baton, &now) == 0) {
@@ -125,6 +125,7 @@ static int collect_pairs(struct result_phase *out, struct engine *e, struct why 
     const struct meet *m = e->meet;
     const size_t ranks = (size_t)m->size, count = ranks * ranks;
     baton_peer_stats_t peer;
+    baton_stats_t stats = {.size = sizeof stats, .peer_stats = &peer, .num_peers = 1};
     if (e->options->require_path == BATON_PATH_NONE || ranks > PAIRS_RANKS_MAX)
         return 0;
     uint32_t *pairs = calloc(count, sizeof *pairs); /* 4 MiB at most */
@@ -134,9 +135,9 @@ static int collect_pairs(struct result_phase *out, struct engine *e, struct why 
         free(pairs);
         return -1;
     }
-    for (size_t i = 0; i < ranks && m->side == SIDE_DECODE; i++)
-        if (baton_peer_stats(e->baton, (uint32_t)i, &peer) == 0 && is_prefill(m, peer.engine))
-            pairs[(size_t)m->rank * ranks + i] = peer.path;
+    for (; stats.first_peer < ranks && m->side == SIDE_DECODE; stats.first_peer++)
+        if (baton_stats(e->baton, &stats) == 0 && is_prefill(m, peer.engine))
+            pairs[(size_t)m->rank * ranks + stats.first_peer] = peer.path;
     meet_sum_u32(e->meet, pairs, count);
     if (m->rank == 0)
         out->pairs = pairs;

@@ -6,23 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-baton_distance_t directory_distance(const struct directory *d, uint32_t rank, uint32_t peer)
+int directory_measure(struct directory *d, uint32_t rank)
 {
-    const struct directory_engine *a = &d->engines[d->engine_of[rank]], *b = &d->engines[d->engine_of[peer]];
-    return rank == peer ? BATON_DISTANCE_SELF
-                        : plan_distance(&a->members[d->index_of[rank]], &b->members[d->index_of[peer]]);
-}
-
-uint32_t directory_nearest(const struct directory *d, uint32_t rank, const struct directory_engine *engine)
-{
-    uint32_t nearest = engine->ranks[0];
-    for (uint32_t i = 1; i < engine->num_ranks; i++) {
-        baton_distance_t best = directory_distance(d, rank, nearest),
-                         is = directory_distance(d, rank, engine->ranks[i]);
-        if (is < best || (is == best && engine->ranks[i] < nearest))
-            nearest = engine->ranks[i];
+    const struct plan_member *here = &d->engines[d->engine_of[rank]].members[d->index_of[rank]];
+    baton_distance_t *at = d->distances = malloc(d->num_ranks * sizeof *d->distances);
+    if (at == NULL)
+        return BATON_ENOMEM;
+    for (uint32_t e = 0; e < d->num_engines; e++) {
+        struct directory_engine *engine = &d->engines[e];
+        engine->distances = at;
+        for (uint32_t i = 0; i < engine->num_ranks; i++)
+            *at++ = engine->ranks[i] == rank ? BATON_DISTANCE_SELF : plan_distance(here, &engine->members[i]);
     }
-    return nearest;
+    return 0;
 }
 
 uint32_t directory_find(const struct directory *d, const char *engine)
@@ -254,5 +250,6 @@ void directory_destroy(struct directory *d)
     free(d->index_of);
     free(d->next_on_node);
     free(d->hosts);
+    free(d->distances);
     free(d);
 }

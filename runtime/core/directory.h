@@ -20,7 +20,8 @@ struct directory_engine {
     char name[BATON_ENGINE_NAME_MAX];
     uint32_t number; /* its place among the engines */
     uint32_t num_ranks;
-    const char **hosts;          /* the same order as ranks, in the directory's `hosts` */
+    const char **hosts;                /* the same order as ranks, in the directory's `hosts` */
+    const baton_distance_t *distances; /* the same order, in the directory's `distances` */
     uint32_t *ranks;             /* world ranks, in order of (pp_rank, tp_rank): a rank's place here is its index */
     struct plan_member *members; /* the same order */
     uint32_t told;               /* the first of its ranks that told of its model; DIRECTORY_NONE: none did */
@@ -34,6 +35,7 @@ struct directory {
     uint32_t *index_of;           /* by rank: index in its engine */
     uint32_t *next_on_node;       /* by rank: the next rank of its node, in a ring */
     char (*hosts)[WIRE_HOST_MAX]; /* by rank: as it says, told after the rows; "": not known */
+    baton_distance_t *distances;  /* from one rank, engine by engine; NULL before directory_measure */
     uint32_t num_engines;
     struct directory_engine *engines; /* in order of their lowest rank */
     struct directory_engine *named;   /* the same, by name */
@@ -51,11 +53,8 @@ void directory_destroy(struct directory *d);
 /** The wire version that two ranks speak: the older of theirs. */
 unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t peer);
 
-/** How far one rank is from another. What is not known of a place is not the same place. */
-baton_distance_t directory_distance(const struct directory *d, uint32_t rank, uint32_t peer);
-
-/** The rank of an engine that is nearest to `rank`; the lowest of several. */
-uint32_t directory_nearest(const struct directory *d, uint32_t rank, const struct directory_engine *engine);
+/** How far all ranks are from this one. What is not known of a place is not the same place. 0, or BATON_ENOMEM. */
+int directory_measure(struct directory *d, uint32_t rank);
 
 /** Index of the engine of that name, or DIRECTORY_NONE. Takes as long with many engines as with few. */
 uint32_t directory_find(const struct directory *d, const char *engine);

@@ -45,7 +45,7 @@ const uint32_t *link_spares(const struct link *link, uint32_t *num);
 const uint32_t *link_idle(const struct link *link, uint32_t *num);
 /** A rank whose card has not come. -1: all have. */
 int32_t link_missing(const struct link *link);
-/** Who waits for it, as baton_pending tells. False: nobody. */
+/** Who waits for it, as baton_stats tells. False: nobody. */
 bool link_pending(const struct core *core, uint32_t engine, uint64_t now, baton_pending_t *out);
 
 /** `want` waits until it is READY or REFUSED. */

@@ -3,6 +3,7 @@
  * waits. */
 #include "front/context.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,33 +76,22 @@ int baton_progress(baton_t *b)
 
 /* ---- the world ------------------------------------------------------------------------------------------------ */
 
-static int check_rank(const baton_t *b, uint32_t rank)
+static baton_engine_t engine_of(const struct directory *d, const struct directory_engine *engine)
 {
-    if (rank >= fabric_size(b->fabric))
-        return error_set(BATON_EINVAL, "rank %u of a world of %u", rank, fabric_size(b->fabric));
-    return 0;
-}
-
-int baton_distance(const baton_t *b, uint32_t rank)
-{
-    int rc = context_check_started(b);
-    if (rc == 0)
-        rc = check_rank(b, rank);
-    return rc != 0 ? rc : (int)directory_distance(b->directory, fabric_rank(b->fabric), rank);
-}
-
-static baton_engine_t engine_of(const baton_t *b, const struct directory_engine *engine)
-{
-    const struct directory *d = b->directory;
     const struct wire_row *first = &d->rows[engine->ranks[0]];
-    uint32_t nearest = directory_nearest(d, fabric_rank(b->fabric), engine);
+    const baton_distance_t *far = engine->distances;
+    uint32_t nearest = 0;
+    for (uint32_t i = 1; i < engine->num_ranks; i++)
+        if (far[i] < far[nearest] || (far[i] == far[nearest] && engine->ranks[i] < engine->ranks[nearest]))
+            nearest = i;
     baton_engine_t out = {.role = (baton_role_t)first->role,
                           .tp = first->tp,
                           .pp = first->pp,
                           .ranks = engine->ranks,
                           .hosts = engine->hosts,
-                          .nearest = nearest,
-                          .distance = directory_distance(d, fabric_rank(b->fabric), nearest)};
+                          .distances = far,
+                          .nearest = engine->ranks[nearest],
+                          .distance = far[nearest]};
     memcpy(out.name, engine->name, sizeof out.name);
     return out;
 }
@@ -117,7 +107,7 @@ int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
         return rc;
     int num = (int)b->directory->num_engines;
     for (int i = 0; i < num && i < max; i++) {
-        baton_engine_t engine = engine_of(b, &b->directory->engines[i]);
+        baton_engine_t engine = engine_of(b->directory, &b->directory->engines[i]);
         sized_fill(&engine, sizeof engine, at(out, i, size), size);
     }
     return num;
@@ -125,56 +115,50 @@ int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
 
 /* ---- readings ---------------------------------------------------------------------------------------------------- */
 
-int baton_pending_sized(baton_t *b, void *out, int max, size_t size)
+static int check_asked(const struct baton *b, const baton_stats_t *asked)
 {
-    baton_pending_t pending[SNAPSHOT_PENDING];
-    int rc = context_check(b);
-    if (rc == 0 && ((out == NULL && max > 0) || max < 0))
-        rc = error_set(BATON_EINVAL, "out must not be NULL, max not negative");
-    if (rc == 0)
-        rc = sized_check(size, "baton_pending_t");
+    if ((asked->pending == NULL && asked->max_pending > 0) || (asked->peer_stats == NULL && asked->num_peers > 0))
+        return error_set(BATON_EINVAL,
+                         "pending and peer_stats must not be NULL where max_pending and num_peers are not 0");
+    int rc = asked->num_peers > 0 ? context_check_started(b) : 0;
     if (rc != 0)
         return rc;
-    reactor_refresh(b);
-    int n = snapshot_pending(&b->snapshot, pending);
-    if (n > max)
-        n = max;
-    for (int i = 0; i < n; i++)
-        sized_fill(&pending[i], sizeof pending[i], at(out, i, size), size);
-    return n;
-}
-
-int baton_stats_sized(baton_t *b, void *out, size_t size)
-{
-    baton_stats_t stats;
-    int rc = context_check(b);
-    if (rc == 0 && out == NULL)
-        rc = error_set(BATON_EINVAL, "out must not be NULL");
-    if (rc == 0)
-        rc = sized_check(size, "baton_stats_t");
-    if (rc != 0)
-        return rc;
-    stats_read(b, &stats);
-    sized_fill(&stats, sizeof stats, out, size);
+    const uint32_t size = fabric_size(b->fabric);
+    if (asked->num_peers > 0 && (asked->first_peer >= size || asked->num_peers > size - asked->first_peer))
+        return error_set(BATON_EINVAL, "%u ranks from rank %u on, of a world of %u", asked->num_peers,
+                         asked->first_peer, size);
     return 0;
 }
 
-int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size)
+static baton_peer_stats_t peer_of(const struct baton *b, uint32_t rank)
 {
-    int rc = context_check_started(b);
-    if (rc == 0 && out == NULL)
-        rc = error_set(BATON_EINVAL, "out must not be NULL");
+    baton_peer_stats_t out = {.path = paths_table(b->paths)[rank]};
+    snprintf(out.engine, sizeof out.engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
+    events_reasons_of(&b->events, rank, out.reasons);
+    for (unsigned i = 0; i < BATON_REASONS; i++)
+        out.failures += out.reasons[i];
+    return out;
+}
+
+int baton_stats(baton_t *b, baton_stats_t *stats)
+{
+    baton_stats_t own, counts;
+    int rc = context_check(b);
     if (rc == 0)
-        rc = sized_check(size, "baton_peer_stats_t");
+        rc = sized_take(stats, "baton_stats_t", &own, sizeof own);
     if (rc == 0)
-        rc = check_rank(b, rank);
+        rc = check_asked(b, &own);
     if (rc != 0)
         return rc;
-    baton_peer_stats_t stats = {.path = paths_table(b->paths)[rank]};
-    snprintf(stats.engine, sizeof stats.engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
-    events_reasons_of(&b->events, rank, stats.reasons);
-    for (unsigned i = 0; i < BATON_REASONS; i++)
-        stats.failures += stats.reasons[i];
-    sized_fill(&stats, sizeof stats, out, size);
+    stats_read(b, &counts);
+    memcpy(&own, &counts, offsetof(baton_stats_t, pending)); /* behind them stands what is asked for */
+    own.num_pending = 0;
+    if (own.max_pending > 0) {
+        reactor_refresh(b);
+        own.num_pending = snapshot_pending(&b->snapshot, own.pending, own.max_pending);
+    }
+    for (uint32_t i = 0; i < own.num_peers; i++)
+        own.peer_stats[i] = peer_of(b, own.first_peer + i);
+    sized_give_back(&own, sizeof own, stats);
     return 0;
 }

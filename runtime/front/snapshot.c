@@ -34,10 +34,10 @@ void snapshot_put_why(struct snapshot *s, const char *why)
     pthread_mutex_unlock(&s->lock);
 }
 
-int snapshot_pending(struct snapshot *s, baton_pending_t out[SNAPSHOT_PENDING])
+uint32_t snapshot_pending(struct snapshot *s, baton_pending_t *out, uint32_t max)
 {
     pthread_mutex_lock(&s->lock);
-    int n = s->num_pending;
+    const uint32_t n = (uint32_t)s->num_pending < max ? (uint32_t)s->num_pending : max;
     memcpy(out, s->pending, (size_t)n * sizeof *out);
     pthread_mutex_unlock(&s->lock);
     return n;

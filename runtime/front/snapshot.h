@@ -31,8 +31,8 @@ void snapshot_fini(struct snapshot *s);
 bool snapshot_put(struct snapshot *s, const struct core *core, uint64_t now);
 void snapshot_put_why(struct snapshot *s, const char *why);
 
-/** Returns how many it wrote. */
-int snapshot_pending(struct snapshot *s, baton_pending_t out[SNAPSHOT_PENDING]);
+/** Writes `max` at most. Returns how many. */
+uint32_t snapshot_pending(struct snapshot *s, baton_pending_t *out, uint32_t max);
 void snapshot_why(struct snapshot *s, char out[SNAPSHOT_WHY]);
 
 #endif

@@ -145,6 +145,8 @@ static int directory_build(struct baton *b, const struct layout *l)
     }
     if (rc == 0) {
         rc = directory_create(rows, fabric_size(b->fabric), &b->directory, &why);
+        if (rc == 0)
+            rc = directory_measure(b->directory, fabric_rank(b->fabric));
         if (rc != 0)
             error_set(rc, "%s", why.text);
         rc = fabric_agree(b->fabric, "directory", rc);

@@ -283,16 +283,12 @@ int baton_progress(baton_t *b)
     return answer(b);
 }
 
-int baton_distance(const baton_t *b, uint32_t rank)
-{
-    fake::state.last.numbers[0] = rank;
-    return answer(b);
-}
-
 int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
 {
     static const uint32_t ranks[] = {5, 6, 7, 8, 9, 10};
     static const char *const hosts[] = {"a", "b", "c", "d", "", "f"};
+    static const baton_distance_t distances[] = {BATON_DISTANCE_NODE,  BATON_DISTANCE_PACKAGE, BATON_DISTANCE_WORLD,
+                                                 BATON_DISTANCE_WORLD, BATON_DISTANCE_WORLD,   BATON_DISTANCE_WORLD};
     int rc = answer(b);
     if (rc < 0)
         return rc;
@@ -303,52 +299,37 @@ int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
         e.pp = 3;
         e.ranks = ranks;
         e.hosts = hosts;
+        e.distances = distances;
         e.distance = BATON_DISTANCE_PACKAGE;
         e.nearest = 6;
     });
 }
 
-int baton_pending_sized(baton_t *b, void *out, int max, size_t size)
+int baton_stats(baton_t *b, baton_stats_t *s)
 {
-    int rc = answer(b);
+    fake::state.last.numbers[0] = s->first_peer;
+    int rc = s->size == sizeof *s ? answer(b) : BATON_EINVAL;
     if (rc < 0)
         return rc;
-    return fill<baton_pending_t>(out, max, size, 1, [](baton_pending_t &p, int) {
-        std::strcpy(p.engine, "prefill0");
-        p.ranks_needed = 1;
-        p.ranks_known = 2;
-        p.attempts = 3;
-        p.wants = 4;
-        p.waiting_ns = 5;
-    });
-}
-
-int baton_stats_sized(baton_t *b, void *out, size_t size)
-{
-    int rc = answer(b);
-    if (rc < 0)
-        return rc;
-    fill<baton_stats_t>(out, 1, size, 1, [](baton_stats_t &s, int) {
-        s.wants = 11;
-        s.bytes[BATON_PATH_RMA] = 12;
-        s.peers[BATON_PATH_SHM] = 13;
-        s.reasons[-BATON_EGONE] = 14;
-    });
-    return 0;
-}
-
-int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size)
-{
-    fake::state.last.numbers[0] = rank;
-    int rc = answer(b);
-    if (rc < 0)
-        return rc;
-    fill<baton_peer_stats_t>(out, 1, size, 1, [](baton_peer_stats_t &s, int) {
-        std::strcpy(s.engine, "decode0");
-        s.path = BATON_PATH_RMA;
-        s.failures = 21;
-        s.reasons[-BATON_EPEER] = 22;
-    });
+    s->wants = 11;
+    s->bytes[BATON_PATH_RMA] = 12;
+    s->peers[BATON_PATH_SHM] = 13;
+    s->reasons[-BATON_EGONE] = 14;
+    s->num_pending = s->max_pending > 0 ? 1 : 0;
+    if (s->num_pending > 0) {
+        std::strcpy(s->pending->engine, "prefill0");
+        s->pending->ranks_needed = 1;
+        s->pending->ranks_known = 2;
+        s->pending->attempts = 3;
+        s->pending->wants = 4;
+        s->pending->waiting_ns = 5;
+    }
+    if (s->num_peers > 0) {
+        std::strcpy(s->peer_stats->engine, "decode0");
+        s->peer_stats->path = BATON_PATH_RMA;
+        s->peer_stats->failures = 21;
+        s->peer_stats->reasons[-BATON_EPEER] = 22;
+    }
     return 0;
 }
 

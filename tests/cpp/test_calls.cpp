@@ -138,7 +138,6 @@ static void each_function_fails_both_ways()
     FAILS(b.event_fd(), b.event_fd(ec));
     FAILS(b.progress(), b.progress(ec));
     FAILS(b.engines(), b.engines(ec));
-    FAILS(b.distance(0), b.distance(0, ec));
     FAILS(b.pending(), b.pending(ec));
     FAILS(b.stats(), b.stats(ec));
     FAILS(b.peer_stats(0), b.peer_stats(0, ec));
@@ -469,8 +468,6 @@ static void words_hand_over_everything()
     CHECK_EQ(c.id, 44u);
     (void)b.peer_stats(45, ec);
     CHECK_EQ(c.numbers[0], 45u);
-    (void)b.distance(46, ec);
-    CHECK_EQ(c.numbers[0], 46u);
 }
 
 /* Texts that baton.h cannot take reach it as what it refuses: too long ones too long, those with a NUL inside empty. */
@@ -670,6 +667,7 @@ static void readings_are_values()
     CHECK(e.role() == baton::role::decode && e.tp() == 2 && e.pp() == 3);
     CHECK(e.ranks().size() == 6 && e.ranks()[5] == 10);
     CHECK(e.hosts().size() == 6 && e.hosts()[3] == "d"sv);
+    CHECK(e.distance(0) == baton::distance::node && e.distance(5) == baton::distance::world);
     CHECK(e.distance() == baton::distance::package && e.nearest() == 6 && e.c().size == sizeof(baton_engine_t));
     auto pending = b.pending();
     CHECK_EQ(pending.size(), 1u);
@@ -684,9 +682,6 @@ static void readings_are_values()
     CHECK_EQ(fake::state.last.numbers[0], 17u);
     CHECK(peer.engine() == "decode0" && peer.path() == baton::path::rma && peer.failures() == 21);
     CHECK(peer.failures(baton::errc::epeer) == 22 && peer.c().failures == 21);
-    fake::state.answer = BATON_DISTANCE_NODE;
-    CHECK(b.distance(18) == baton::distance::node);
-    CHECK_EQ(fake::state.last.numbers[0], 18u);
     fake::state.answer = 5;
     CHECK(b.event_fd() == 5 && b.progress() == 5);
     fake::state.answer = 0;

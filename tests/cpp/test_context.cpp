@@ -630,7 +630,10 @@ void tells_of_the_world()
     CHECK_EQ(engines.back().ranks()[engines.back().tp() - 1], static_cast<unsigned>(harness.size - 1));
     CHECK(std::strlen(engines[0].hosts()[0]) > 0);
     CHECK(engines[0].role() == (harness.size > 1 ? baton::role::prefill : baton::role::both));
-    CHECK(w.b.distance(static_cast<std::uint32_t>(harness.rank)) == baton::distance::self);
+    CHECK_EQ(engines[0].distance() == baton::distance::self, harness.rank < world::half());
+    for (std::size_t i = 0; i < engines[0].ranks().size(); i++)
+        CHECK_EQ(engines[0].distance(i) == baton::distance::self,
+                 engines[0].ranks()[i] == static_cast<std::uint32_t>(harness.rank));
     CHECK_HAS(w.b.describe().c_str(), "\nthreads: reactor");
     CHECK(w.b.pending().empty());
     baton::stats s = w.b.stats();

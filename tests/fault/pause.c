@@ -132,7 +132,7 @@ int main(void)
     for (uint32_t p = 0; p < 2 && me.role == BATON_ROLE_DECODE; p++)
         for (uint32_t i = 0; i < BLOCKS * 16 * 256; i++)
             wrong += pool[p * BLOCKS * 16 * 256 + i] != 10 + p;
-    baton_stats_t stats;
+    baton_stats_t stats = BATON_INIT(baton_stats_t);
     baton_stats(b, &stats);
     printf("rank %d: %d done, %u lost peers, %d wrong bytes\n", rank, done, (unsigned)stats.peers_lost, wrong);
     fflush(stdout);

@@ -252,7 +252,7 @@ static void move_some(struct fixture *f)
 static void moves_every_byte(void)
 {
     struct fixture f;
-    baton_stats_t s;
+    baton_stats_t s = BATON_INIT(baton_stats_t);
     up(&f, "m", BATON_PROGRESS_THREAD);
     move_some(&f);
     CHECK_EQ(baton_stats(f.b, &s), 0);
@@ -632,7 +632,7 @@ struct failures {
 static struct failures reasons_are_counted(struct fixture *f)
 {
     struct failures failures = {{0}};
-    baton_stats_t s;
+    baton_stats_t s = BATON_INIT(baton_stats_t);
     uint64_t of_peers = 0, of_all = 0;
     CHECK_EQ(baton_stats(f->b, &s), 0);
     bool alone = harness.size == 1;
@@ -641,9 +641,12 @@ static struct failures reasons_are_counted(struct fixture *f)
     CHECK_EQ(s.reasons[-BATON_EGONE], f->consumer ? 1 : 0);
     CHECK_EQ(s.reasons[-BATON_ETOKENS],
              alone ? 0 : 1); /* the want's reason, or that of the offer that the want ended */
+    baton_peer_stats_t *peers = calloc((size_t)harness.size, sizeof *peers);
+    s.peer_stats = peers;
+    s.num_peers = (uint32_t)harness.size;
+    CHECK_EQ(baton_stats(f->b, &s), 0);
     for (int r = 0; r < harness.size; r++) {
-        baton_peer_stats_t p;
-        CHECK_EQ(baton_peer_stats(f->b, (uint32_t)r, &p), 0);
+        const baton_peer_stats_t p = peers[r];
         CHECK_EQ(strcmp(p.engine, harness.size == 1 || r < harness.size / 2 ? "p" : "d"), 0);
         of_peers += p.reasons[-BATON_EGONE] + p.reasons[-BATON_ETOKENS];
         of_all += p.failures;
@@ -651,8 +654,9 @@ static struct failures reasons_are_counted(struct fixture *f)
     }
     CHECK_EQ(of_peers, (f->consumer ? 1 : 0) + (alone ? 0 : 1));
     CHECK(of_all >= of_peers);
-    baton_peer_stats_t none;
-    CHECK_EQ(baton_peer_stats(f->b, (uint32_t)harness.size, &none), BATON_EINVAL);
+    s.first_peer = 1;
+    CHECK_EQ(baton_stats(f->b, &s), BATON_EINVAL);
+    free(peers);
     return failures;
 }
 
@@ -861,7 +865,7 @@ static void verdicts_are_told(void)
                               never ? BATON_STATUS_EXPIRED : BATON_STATUS_DONE);
             MPI_Barrier(MPI_COMM_WORLD);
         }
-        baton_stats_t s;
+        baton_stats_t s = BATON_INIT(baton_stats_t);
         CHECK_EQ(baton_stats(f.b, &s), 0);
         CHECK_EQ(s.verdicts, hears ? (f.producer ? 30 : 0) + (f.consumer ? 40 : 0) : 0);
         CHECK_EQ(s.verdicts_lost, 0);
@@ -1118,7 +1122,7 @@ static void full_is_told(void)
         CHECK_EQ(next_event(&f).status, BATON_STATUS_EXPIRED);
     o.key = "again";
     CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0); /* the places are free again */
-    baton_stats_t s;
+    baton_stats_t s = BATON_INIT(baton_stats_t);
     CHECK_EQ(baton_stats(f.b, &s), 0);
     CHECK_EQ(s.again, 12);
     down(&f);

@@ -115,33 +115,16 @@ static int try_progress(void)
     return baton_progress(engine.b);
 }
 
-static int try_pending(void)
-{
-    baton_pending_t pending;
-    return baton_pending(engine.b, &pending, 1);
-}
-
 static int try_stats(void)
 {
-    baton_stats_t stats;
+    baton_stats_t stats = BATON_INIT(baton_stats_t);
     return baton_stats(engine.b, &stats);
-}
-
-static int try_peer_stats(void)
-{
-    baton_peer_stats_t stats;
-    return baton_peer_stats(engine.b, 0, &stats);
 }
 
 static int try_engines(void)
 {
     baton_engine_t first;
     return baton_engines(engine.b, &first, 1);
-}
-
-static int try_distance(void)
-{
-    return baton_distance(engine.b, 0);
 }
 
 static int try_describe(void)
@@ -257,11 +240,8 @@ static const struct function {
     {"baton_poll_sized", BATON_ESTATE, try_poll},
     {"baton_event_fd", BATON_ESTATE, try_event_fd},
     {"baton_progress", BATON_ESTATE, try_progress},
-    {"baton_pending_sized", BATON_ESTATE, try_pending},
-    {"baton_stats_sized", BATON_ESTATE, try_stats},
-    {"baton_peer_stats_sized", BATON_ESTATE, try_peer_stats},
+    {"baton_stats", BATON_ESTATE, try_stats},
     {"baton_engines_sized", BATON_ESTATE, try_engines},
-    {"baton_distance", BATON_ESTATE, try_distance},
     {"baton_describe", BATON_ESTATE, try_describe},
     {"baton_open", BATON_ESTATE, try_open},
     {"baton_open_f", BATON_ESTATE, try_open_f},
@@ -575,7 +555,7 @@ static void a_child_that_closes(void)
         CHECK(!is_open(watched));
         CHECK(!is_open(engine.b->events.fd));
         CHECK_EQ(baton_close(engine.b), 0); /* as the destructor of a copy may */
-        CHECK_EQ(baton_distance(engine.b, 0), BATON_ESTATE);
+        CHECK_EQ(baton_event_fd(engine.b), BATON_ESTATE);
         _exit(harness.failures > 0);
     }
     CHECK_EQ(status_of(child), 0);

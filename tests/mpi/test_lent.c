@@ -210,7 +210,7 @@ static void up_with(const char *setting, const char *value)
 
 static baton_stats_t stats(void)
 {
-    baton_stats_t s = {0};
+    baton_stats_t s = BATON_INIT(baton_stats_t);
     CHECK_EQ(baton_stats(f.b, &s), 0);
     return s;
 }

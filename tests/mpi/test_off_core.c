@@ -115,7 +115,7 @@ static void other_threads_go_on(void)
     const uint64_t began = clock_now_ns();
     uint32_t given_up = 0;
     for (int i = 0; i < CALLS; i++) {
-        baton_stats_t stats;
+        baton_stats_t stats = BATON_INIT(baton_stats_t);
         baton_event_t e;
         char key[16];
         snprintf(key, sizeof key, "none %d", i);
@@ -141,7 +141,7 @@ static void *read_statistics(void *arg)
     (void)arg;
     pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
     while (!f.is_over) {
-        baton_stats_t stats;
+        baton_stats_t stats = BATON_INIT(baton_stats_t);
         baton_stats(f.e.b, &stats);
         baton_poll(f.e.b, NULL, 0);
     }
@@ -162,7 +162,7 @@ static void a_thread_of_low_priority_holds_up_nobody(void)
 {
     enum { WANTS = 300, COMPUTING = 2 };
     pthread_t threads[1 + COMPUTING];
-    baton_stats_t before, after;
+    baton_stats_t before = BATON_INIT(baton_stats_t), after = before;
     if (harness.size > 1)
         return SKIP("one rank, which has all cores");
     up();

@@ -237,7 +237,7 @@ static baton_event_t next(int round)
 {
     const uint64_t until = clock_now_ns() + PATIENCE_NS;
     baton_event_t event = {0};
-    baton_stats_t stats;
+    baton_stats_t stats = BATON_INIT(baton_stats_t);
     while (baton_poll(f.e.b, &event, 1) != 1 && CHECK(clock_now_ns() < until)) {
         struct pollfd p = {.fd = baton_event_fd(f.e.b), .events = POLLIN};
         if (round % 3 == 1)
@@ -281,7 +281,7 @@ static void go_round(int round)
 
 static void run_life(const struct life *l)
 {
-    baton_stats_t stats;
+    baton_stats_t stats = BATON_INIT(baton_stats_t);
     signals_begin();
     up(l);
     for (int round = 0; round < ROUNDS && harness.failures == 0; round++)

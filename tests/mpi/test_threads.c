@@ -226,7 +226,7 @@ static void the_last_counts_stay(void)
 static void an_event_is_counted_before_it_is_seen(void)
 {
     unsigned char *base;
-    baton_stats_t s;
+    baton_stats_t s = BATON_INIT(baton_stats_t);
     tune("stats_ms", "60000");
     setenv("BATON_METRICS", "", 1); /* a page would be renewed, and they with it */
     baton_t *b = up(BATON_PROGRESS_CALLER, &base);

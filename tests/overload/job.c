@@ -348,7 +348,7 @@ static void open_all(void)
 int main(int argc, char **argv)
 {
     char reasons[512] = "";
-    baton_stats_t stats;
+    baton_stats_t stats = BATON_INIT(baton_stats_t);
     int level;
     double seconds = argc == 3 || argc == 4 ? atof(argv[1]) : 0;
     long growth_most = argc == 4 ? atol(argv[3]) : GROWTH_KIB_MOST;

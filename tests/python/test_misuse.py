@@ -35,7 +35,6 @@ def all_calls(context):
         "fileno": context.fileno,
         "progress": context.progress,
         "engines": context.engines,
-        "distance": lambda: context.distance(0),
         "pending": context.pending,
         "stats": context.stats,
         "peer_stats": lambda: context.peer_stats(0),
@@ -63,7 +62,7 @@ class Life(unittest.TestCase):
 
     def test_before_start(self):
         with opened() as context:
-            for name in ("offer", "want", "append", "ready", "cancel", "engines", "distance", "peer_stats", "describe"):
+            for name in ("offer", "want", "append", "ready", "cancel", "engines", "peer_stats", "describe"):
                 with self.subTest(name), self.assertRaises(baton.ESTATE):
                     all_calls(context)[name]()
             self.assertEqual(context.poll(), [])
@@ -299,8 +298,7 @@ class Arguments(unittest.TestCase):
             "an id of 0": (baton.EINVAL, lambda: c.ready(0, 0)),
             "an id below 0": (OverflowError, lambda: c.append(-1, 1)),
             "an id too large": (OverflowError, lambda: c.cancel(1 << 64)),
-            "a rank": (baton.EINVAL, lambda: c.distance(1)),
-            "a rank of the statistics": (baton.EINVAL, lambda: c.peer_stats(99)),
+            "a rank": (baton.EINVAL, lambda: c.peer_stats(99)),
             "poll": (baton.EINVAL, lambda: c.poll(-1)),
             "poll of text": (TypeError, lambda: c.poll("1")),
         })

@@ -248,7 +248,7 @@ def what_is_going_on(r):
     mine = engines[me.engine]
     assert (mine.tp, mine.pp, mine.role) == (me.tp, me.pp, me.role), mine
     assert len(mine.ranks) == len(mine.hosts) == me.tp and mine.distance == baton.Distance.SELF, mine
-    assert context.distance(mine.nearest) == baton.Distance.SELF
+    assert mine.distances[mine.ranks.index(mine.nearest)] == baton.Distance.SELF and len(mine.distances) == me.tp, mine
     stats = context.stats()
     assert stats.offers_done + stats.wants_done >= len(KEYS) and len(stats.bytes) == baton.PATHS, stats
     assert isinstance(stats.reasons, tuple) and stats.reasons[-baton.ETIMEDOUT.errno] >= 1, stats

@@ -449,19 +449,18 @@ static void distances_are_classes(void **state)
         world[i].package = place[i].package;
         world[i].numa = place[i].numa;
     }
-    struct directory *d = created();
-    for (uint32_t i = 0; i < world_size; i++) {
-        assert_int_equal(directory_distance(d, 0, i), of_first[i]);
-        assert_int_equal(directory_distance(d, i, 0), of_first[i]);
+    for (uint32_t rank = 0; rank < world_size; rank++) {
+        struct directory *d = created();
+        const struct directory_engine *a = &d->engines[0], *b = &d->engines[1];
+        assert_null(a->distances);
+        assert_int_equal(directory_measure(d, rank), 0);
+        assert_int_equal(a->distances[0], of_first[rank]);
+        for (uint32_t i = 0; rank == 0 && i < world_size; i++)
+            assert_int_equal(i < 2 ? a->distances[i] : b->distances[i - 2], of_first[i]);
+        if (rank == 5)
+            assert_int_equal(b->distances[7 - 2], BATON_DISTANCE_NODE); /* unknown places are not the same place */
+        directory_destroy(d);
     }
-    assert_int_equal(directory_distance(d, 5, 7), BATON_DISTANCE_NODE); /* unknown places are not the same place */
-    const struct directory_engine *a = &d->engines[directory_find(d, "a")], *b = &d->engines[directory_find(d, "b")];
-    assert_int_equal(directory_nearest(d, 0, a), 0);
-    assert_int_equal(directory_nearest(d, 1, a), 1);
-    assert_int_equal(directory_nearest(d, 0, b), 2); /* ranks 2 and 6 are in its package */
-    assert_int_equal(directory_nearest(d, 3, a), 0); /* both are on its node */
-    assert_int_equal(directory_nearest(d, 4, a), 0);
-    directory_destroy(d);
 }
 
 int main(void)

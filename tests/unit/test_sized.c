@@ -17,16 +17,14 @@
     _Static_assert(offsetof(type, last) + sizeof((type *)0)->last == sizeof(type),                                     \
                    #type " ends in padding, or with another member")
 ENDS_WITH(baton_open_params_t, flags);
-ENDS_WITH(baton_engine_t, hosts);
+ENDS_WITH(baton_engine_t, distances);
 ENDS_WITH(baton_geometry_t, bytes);
 ENDS_WITH(baton_driver_t, poll);
 ENDS_WITH(baton_offer_params_t, reserved);
 ENDS_WITH(baton_append_params_t, tables);
 ENDS_WITH(baton_want_params_t, reserved);
 ENDS_WITH(baton_event_t, reserved);
-ENDS_WITH(baton_pending_t, waiting_ns);
-ENDS_WITH(baton_stats_t, reasons);
-ENDS_WITH(baton_peer_stats_t, engine);
+ENDS_WITH(baton_stats_t, num_peers);
 
 struct own {
     size_t size;

@@ -26,8 +26,8 @@ from numpy.typing import ArrayLike
 from . import _library
 from ._cache import Cache
 from ._declarations import (COMM_NULL_F, CONSUMERS_MAX, EAGAIN, EBLOCK, EINVAL, EKEY, ESTATE, GROUPS_MAX, KEY_MAX,
-                            Distance, EventType, Layout, Memory, Mode, OfferFlags, OpenFlags, PeerStats, Pending,
-                            Progress, Role, Stats, VerdictPlace, Verdicts, WantFlags)
+                            EventType, Layout, Memory, Mode, OfferFlags, OpenFlags, PeerStats, Pending, Progress, Role,
+                            Stats, VerdictPlace, Verdicts, WantFlags)
 from ._events import Engine, Event, engine_of, event_of, record_of
 from ._geometry import Geometry, put_numbers, put_text, text_of, to_c
 from ._library import ffi, last_error, library, open_contexts
@@ -388,7 +388,9 @@ class Context:
     def _check_memory(self) -> None:
         """MPI_Finalize ends a context that was not closed, and its memory. The library knows."""
         if self._handle is not _NULL:
-            self.distance(0)
+            n = self._lib.baton_engines_sized(self._handle, _NULL, 0, ffi.sizeof("baton_engine_t"))
+            if n < 0:
+                raise self._error(n)
 
     def close(self) -> None:
         """Closes the context. Collective: waits until all ranks are here, or one is lost. Signals wait.
@@ -634,36 +636,28 @@ class Context:
         finally:
             box.clear()
 
-    def distance(self, rank: int) -> Distance:
-        """How far a rank of the world is from this one."""
-        n = self._lib.baton_distance(self._handle, rank)
-        if n < 0:
-            raise self._error(n)
-        return Distance(n)
-
     def pending(self) -> list[Pending]:
         """Engines whose handshake is not complete while wants queue behind it."""
         out = ffi.new("baton_pending_t[]", 64)
-        n = self._lib.baton_pending_sized(self._handle, out, 64, ffi.sizeof("baton_pending_t"))
-        if n < 0:
-            raise self._error(n)
-        return [record_of(Pending, out[i]) for i in range(n)]
+        stats = self._read_stats(pending=out, max_pending=64)
+        return [record_of(Pending, out[i]) for i in range(stats.num_pending)]
 
     def stats(self) -> Stats:
         """Counts of this rank."""
-        out = ffi.new("baton_stats_t *")
-        rc = self._lib.baton_stats_sized(self._handle, out, ffi.sizeof("baton_stats_t"))
-        if rc < 0:
-            raise self._error(rc)
-        return record_of(Stats, out)
+        return record_of(Stats, self._read_stats())
 
     def peer_stats(self, rank: int) -> PeerStats:
         """What this rank knows of one other."""
         out = ffi.new("baton_peer_stats_t *")
-        rc = self._lib.baton_peer_stats_sized(self._handle, rank, out, ffi.sizeof("baton_peer_stats_t"))
+        self._read_stats(peer_stats=out, first_peer=rank, num_peers=1)
+        return record_of(PeerStats, out)
+
+    def _read_stats(self, **asked: Any) -> Any:
+        stats = ffi.new("baton_stats_t *", {"size": ffi.sizeof("baton_stats_t"), **asked})
+        rc = self._lib.baton_stats(self._handle, stats)
         if rc < 0:
             raise self._error(rc)
-        return record_of(PeerStats, out)
+        return stats
 
     def describe(self) -> str:
         """What was built: windows, paths, thread mode, memory."""

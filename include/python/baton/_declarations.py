@@ -102,7 +102,6 @@ typedef enum baton_distance {
     BATON_DISTANCE_NODE = 40,
     BATON_DISTANCE_WORLD = 60,
 } baton_distance_t;
-int baton_distance(const baton_t *b, uint32_t rank);
 typedef struct baton_engine {
     size_t size;
     char name[32];
@@ -112,6 +111,7 @@ typedef struct baton_engine {
     baton_distance_t distance;
     uint32_t nearest;
     const char *const *hosts;
+    const baton_distance_t *distances;
 } baton_engine_t;
 int baton_engines_sized(const baton_t *b, void *out, int max, size_t size);
 int baton_close(baton_t *b);
@@ -283,14 +283,18 @@ int baton_poll_sized(baton_t *b, void *events, int max, size_t size);
 int baton_event_fd(const baton_t *b);
 int baton_progress(baton_t *b);
 typedef struct baton_pending {
-    size_t size;
     char engine[32];
     uint32_t ranks_needed, ranks_known;
     uint32_t attempts;
     uint32_t wants;
     uint64_t waiting_ns;
 } baton_pending_t;
-int baton_pending_sized(baton_t *b, void *out, int max, size_t size);
+typedef struct baton_peer_stats {
+    baton_path_t path;
+    uint64_t failures;
+    uint64_t reasons[64];
+    char engine[32];
+} baton_peer_stats_t;
 typedef struct baton_stats {
     size_t size;
     uint64_t offers, offers_done, offers_failed, offers_expired, offers_cancelled;
@@ -314,16 +318,12 @@ typedef struct baton_stats {
     uint64_t leases_live, wants_live, legs_live, pushes_live, reads_parked;
     uint32_t peers[8];
     uint64_t reasons [64];
+    baton_pending_t *pending;
+    baton_peer_stats_t *peer_stats;
+    uint32_t max_pending, num_pending;
+    uint32_t first_peer, num_peers;
 } baton_stats_t;
-int baton_stats_sized(baton_t *b, void *out, size_t size);
-typedef struct baton_peer_stats {
-    size_t size;
-    baton_path_t path;
-    uint64_t failures;
-    uint64_t reasons[64];
-    char engine[32];
-} baton_peer_stats_t;
-int baton_peer_stats_sized(baton_t *b, uint32_t rank, void *out, size_t size);
+int baton_stats(baton_t *b, baton_stats_t *stats);
 int baton_describe(const baton_t *b, char *text, size_t size);
 """
 

@@ -50,7 +50,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Engine:
-    """One engine of the world. ranks[pp_rank * tp + tp_rank] is a rank of the world, hosts has its host's name."""
+    """One engine of the world. ranks[pp_rank * tp + tp_rank] is a rank of the world; hosts has its host's name, and
+    distances how far it is from this rank. distance is that of the nearest one."""
 
     name: str
     role: Role
@@ -58,6 +59,7 @@ class Engine:
     pp: int
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
+    distances: tuple[Distance, ...]
     distance: Distance
     nearest: int
 
@@ -75,7 +77,8 @@ def engine_of(e: Any) -> Engine:
     """Of a baton_engine_t, whose context must stay open meanwhile."""
     num = e.tp * e.pp
     return Engine(text_of(e.name), Role(e.role), e.tp, e.pp, tuple(ffi.unpack(e.ranks, num)),
-                  tuple(text_of(e.hosts[i]) for i in range(num)), Distance(e.distance), e.nearest)
+                  tuple(text_of(e.hosts[i]) for i in range(num)),
+                  tuple(Distance(e.distances[i]) for i in range(num)), Distance(e.distance), e.nearest)
 
 
 Record = TypeVar("Record")
