@@ -56,7 +56,7 @@
  *     struct need not be initialised: the functions that fill one are inline, and hand its sizeof to their other form,
  *     baton_..._sized, which is for bindings that cannot call an inline function.
  *   - No other struct changes its form (baton_strides_t, baton_tensor_t, baton_group_t, baton_split_t, baton_table_t,
- *     baton_ticket_t, baton_pending_t, baton_peer_stats_t). Enumerations may get further values.
+ *     baton_pending_t, baton_peer_stats_t). Enumerations may get further values.
  *
  * The soname of the library is libbaton.so.0.MINOR until version 1.0: a program runs with the minor version that it was
  * built with, in any patch version. From 1.0 on it is libbaton.so.MAJOR, and a program runs with every minor version.
@@ -601,7 +601,6 @@ BATON_API void *baton_cache_base(const baton_cache_t *cache);
  * waits for the next offer, until its own deadline. It fails at once as EGONE if it must have been meant for the offer
  * that ended:
  *
- *   it has a ticket of that offer
  *   that offer granted it
  *   that offer ended before this rank took its part, and the rank's engine had a seat: by name, or since another of its
  *     ranks took a part (only the first such want of the rank fails)
@@ -616,16 +615,6 @@ BATON_API void *baton_cache_base(const baton_cache_t *cache);
 
 /** Names one accepted call: in its event and for baton_cancel. Never 0, never used twice by a context. */
 typedef uint64_t baton_id_t;
-
-/**
- * Names one offer of one rank, for a router to carry to the consumer: a want that brings it matches that offer of that
- * rank, and no later one of the same key. Plain data: copy it, send it, store it.
- */
-typedef struct baton_ticket {
-    uint32_t rank; /**< the world rank that offered */
-    uint32_t reserved;
-    uint64_t incarnation, serial;
-} baton_ticket_t;
 
 /**
  * The block table of one group: blocks[i] holds tokens [first_token + i * block_tokens, ... + block_tokens). Where the
@@ -670,7 +659,7 @@ typedef struct baton_offer_params {
 /**
  * Offers the blocks of a request. Their bytes must be in place (stores before this call are seen by the consumers; with
  * flags, those before the call of baton_ready or baton_append that names them) and stay so until the offer's event.
- * Returns in microseconds; the array is reusable at return. *ticket and *id may be NULL. Any thread.
+ * Returns in microseconds; the array is reusable at return. *id may be NULL. Any thread.
  * Ends in one terminal event BATON_EVENT_OFFER, perhaps after a BATON_EVENT_GIVEN_UP: DONE once every rank of every
  * seat has acknowledged; EXPIRED; CANCELLED by either side; FAILED (EEXIST: the key's former offer lives, or was given
  * up and is not quiet yet; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL; or what made the consumer
@@ -682,7 +671,7 @@ typedef struct baton_offer_params {
  * of a push).
  * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ESTALL, ENOMEM.
  */
-BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
+BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_id_t *id);
 
 typedef struct baton_append_params {
     size_t size;                            /**< sizeof this: see STRUCTS THAT GROW */
@@ -744,8 +733,6 @@ typedef struct baton_want_params {
                                most num_tokens; if all are held, nothing moves and the producer is released */
     uint32_t timeout_ms;  /**< the want's deadline, from the call; 0: BATON_WANT_MS */
     baton_mode_t mode;
-    const baton_ticket_t *tickets; /**< at most one per rank of `engine`; ranks without one match by key alone */
-    uint32_t num_tickets;
     uint32_t flags;       /**< an or of baton_want_flags_t */
     void *user;           /**< handed back in the event */
     const char *base_key; /**< as with an offer. Keys meet exactly */

@@ -41,8 +41,8 @@
  *   append_params, table        own nothing: they hold views of keys and arrays of the caller's, which must live until
  *   and tables                  the call returns. A view of a temporary vector or array does not compile. One of a
  *                               temporary std::string does, and holds until the end of the statement
- *   event, ticket, stats,       values, to be copied freely. Texts and spans that an event's members return are views
- *   pending, peer_stats         of that event
+ *   event, stats, pending,      values, to be copied freely. Texts and spans that an event's members return are views
+ *   peer_stats                  of that event
  *   cache, engine               values that refer to memory of the context's: valid until it is closed
  *
  * COST. offer, want, append, ready, cancel and poll allocate nothing beyond what baton.h's functions do. Keys and names
@@ -780,56 +780,6 @@ class driver
 /** Names one accepted call. Never `none`, and never used twice by a context. */
 enum class call_id : baton_id_t { none = 0 };
 
-/** Names one offer of one rank, for a router to carry: see baton_ticket_t. */
-class ticket
-{
-  public:
-    static constexpr std::size_t num_bytes = sizeof(baton_ticket_t);
-
-    ticket() noexcept = default;
-    explicit ticket(const baton_ticket_t &c) noexcept : c_(c)
-    {
-    }
-    /** Of what to_bytes() gave on a rank of the same world; nothing if it has another length. */
-    static std::optional<ticket> from_bytes(span<const std::byte> bytes) noexcept
-    {
-        if (bytes.size() != num_bytes)
-            return std::nullopt;
-        ticket t;
-        std::memcpy(&t.c_, bytes.data(), num_bytes);
-        return t;
-    }
-    std::array<std::byte, num_bytes> to_bytes() const noexcept
-    {
-        std::array<std::byte, num_bytes> bytes{};
-        std::memcpy(bytes.data(), &c_, num_bytes);
-        return bytes;
-    }
-    /** The world rank that offered. */
-    std::uint32_t rank() const noexcept
-    {
-        return c_.rank;
-    }
-    const baton_ticket_t &c() const noexcept
-    {
-        return c_;
-    }
-    friend bool operator==(const ticket &a, const ticket &b) noexcept
-    {
-        return a.c_.rank == b.c_.rank && a.c_.incarnation == b.c_.incarnation && a.c_.serial == b.c_.serial;
-    }
-    friend bool operator!=(const ticket &a, const ticket &b) noexcept
-    {
-        return !(a == b);
-    }
-
-  private:
-    baton_ticket_t c_ = baton_ticket_t();
-};
-static_assert(std::is_trivially_copyable_v<ticket> && std::is_standard_layout_v<ticket> &&
-                  sizeof(ticket) == sizeof(baton_ticket_t),
-              "an array of tickets is one of baton_ticket_t");
-
 /** The block table of one group: a view of ids of the caller's. */
 struct table {
     span<const std::uint32_t> blocks{};
@@ -901,7 +851,7 @@ struct append_params {
 
 enum class mode : int { automatic = BATON_MODE_AUTO, pull = BATON_MODE_PULL, push = BATON_MODE_PUSH };
 
-/** baton_want_params_t: a view of the caller's key, name, ids and tickets. */
+/** baton_want_params_t: a view of the caller's key, name and ids. */
 struct want_params {
     std::string_view key{};
     std::string_view engine{};
@@ -911,19 +861,12 @@ struct want_params {
     /** Not set: BATON_WANT_MS. Less than 1 ms counts as 1 ms, more than 2^32 - 1 ms as that. */
     std::optional<std::chrono::milliseconds> timeout{};
     baton::mode mode = baton::mode::automatic;
-    span<const ticket> tickets{};
     /** BATON_WANT_ZERO_TAIL. */
     bool zero_tail = false;
     void *user = nullptr;
     /** Empty: the key itself. */
     std::string_view base_key{};
     std::uint32_t attempt = 0;
-};
-
-/** What an accepted offer is known by, here and to a router. */
-struct offered {
-    call_id id = call_id::none;
-    baton::ticket ticket{};
 };
 
 /* ---- events ----------------------------------------------------------------------------------------------------- */
@@ -1418,15 +1361,15 @@ class context
     }
 
     /** baton_offer. */
-    offered offer(const offer_params &params)
+    call_id offer(const offer_params &params)
     {
-        offered out;
+        call_id out = call_id::none;
         detail::check(offer_c(params, out));
         return out;
     }
-    offered offer(const offer_params &params, std::error_code &ec) noexcept
+    call_id offer(const offer_params &params, std::error_code &ec) noexcept
     {
-        offered out;
+        call_id out = call_id::none;
         detail::check(offer_c(params, out), ec);
         return out;
     }
@@ -1657,7 +1600,7 @@ class context
         return ::baton_driver_set(b_, &c);
     }
 
-    int offer_c(const offer_params &p, offered &out) noexcept
+    int offer_c(const offer_params &p, call_id &out) noexcept
     {
         baton_offer_params_t c = BATON_INIT(baton_offer_params_t);
         detail::key_text key(p.key), base_key(p.base_key);
@@ -1677,11 +1620,10 @@ class context
         c.user = p.user;
         c.base_key = or_null(base_key, p.base_key);
         c.attempt = p.attempt;
-        baton_ticket_t ticket;
         baton_id_t id;
-        int rc = ::baton_offer(b_, &c, &ticket, &id);
+        int rc = ::baton_offer(b_, &c, &id);
         if (rc == 0)
-            out = {static_cast<call_id>(id), baton::ticket(ticket)};
+            out = static_cast<call_id>(id);
         return rc;
     }
 
@@ -1710,8 +1652,6 @@ class context
         c.held_tokens = p.held_tokens;
         c.timeout_ms = detail::count_ms(p.timeout);
         c.mode = static_cast<baton_mode_t>(p.mode);
-        c.tickets = reinterpret_cast<const baton_ticket_t *>(p.tickets.data());
-        c.num_tickets = detail::count(p.tickets.size());
         c.flags = flag(p.zero_tail, BATON_WANT_ZERO_TAIL);
         c.user = p.user;
         c.base_key = or_null(base_key, p.base_key);

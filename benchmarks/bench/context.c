@@ -82,7 +82,7 @@ baton_id_t context_offer(const struct context *c, const char *key, const uint32_
                               .num_tokens = count * BLOCKS_TOKENS,
                               .ttl_ms = c->patience_ms,
                               .flags = flags};
-    fail_on(baton_offer(c->baton, &p, NULL, &id), "baton_offer");
+    fail_on(baton_offer(c->baton, &p, &id), "baton_offer");
     return id;
 }
 

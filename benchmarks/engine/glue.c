@@ -208,7 +208,7 @@ static void offer(struct glue *g, struct request *r, struct key key, uint32_t fl
                                          .flags = flags,
                                          .user = &r->out};
     r->out.begun_ns = clock_ns();
-    if (!accepted(g, baton_offer(g->baton, &params, NULL, &r->out.id)))
+    if (!accepted(g, baton_offer(g->baton, &params, &r->out.id)))
         r->out.mine = OUTCOME_FAILED;
 }
 

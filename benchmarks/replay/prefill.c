@@ -196,7 +196,7 @@ static int offer(struct engine *e, struct slot *s, const char *key)
     memcpy(params.tables, s->tables, sizeof params.tables);
     for (uint32_t g = 0; g < e->num_groups && (params.flags & BATON_OFFER_CHUNKS) != 0; g++)
         params.tables[g].num_blocks = 0; /* they come with their chunks */
-    return baton_offer(e->baton, &params, NULL, &s->id);
+    return baton_offer(e->baton, &params, &s->id);
 }
 
 static void offered(struct engine *e, struct slot *s)

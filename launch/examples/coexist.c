@@ -110,7 +110,7 @@ static void call(struct engine *e, const struct order *order)
                                       .num_tables = 1,
                                       .tables = {{.blocks = order->to, .num_blocks = 2}},
                                       .num_tokens = 2 * BLOCK_TOKENS};
-    check(e->prefill ? baton_offer(e->baton, &offer, NULL, NULL) : baton_want(e->baton, &want, NULL), "offer or want");
+    check(e->prefill ? baton_offer(e->baton, &offer, NULL) : baton_want(e->baton, &want, NULL), "offer or want");
 }
 
 /* Returns how many requests failed, and how many elements were wrong. */

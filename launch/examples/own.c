@@ -107,7 +107,7 @@ int main(void)
         .size = sizeof w, .key = "r1", .engine = "prefill0", .num_tokens = TOKENS, .num_tables = 1, .tables = {table}};
     if (prefill)
         visit(blocks, true);
-    check(prefill ? baton_offer(b, &o, NULL, NULL) : baton_want(b, &w, NULL), "offer or want");
+    check(prefill ? baton_offer(b, &o, NULL) : baton_want(b, &w, NULL), "offer or want");
     for (struct pollfd fd = {.fd = baton_event_fd(b), .events = POLLIN}; baton_poll(b, &e, 1) == 0;)
         poll(&fd, 1, -1);
     unsigned wrong = prefill ? 0 : visit(blocks, false);

@@ -34,7 +34,7 @@ int main(void)
     baton_want_params_t w = {.size = sizeof w, .key = "r1", .engine = "prefill0", .num_tokens = 40, .num_tables = 1,
                              .tables = {table}};
     if (me.role == BATON_ROLE_PREFILL) memset(baton_cache_base(cache), 42, g.bytes);
-    check(me.role == BATON_ROLE_PREFILL ? baton_offer(b, &o, NULL, NULL) : baton_want(b, &w, NULL));
+    check(me.role == BATON_ROLE_PREFILL ? baton_offer(b, &o, NULL) : baton_want(b, &w, NULL));
     baton_event_t e;
     for (struct pollfd fd = {.fd = baton_event_fd(b), .events = POLLIN}; baton_poll(b, &e, 1) == 0;)
         poll(&fd, 1, -1); /* an engine would compute here */

@@ -124,7 +124,7 @@ static void begin(unsigned number)
                                             .num_tokens = BLOCKS_EACH * BLOCK_TOKENS,
                                             .ttl_ms = 20 * TIMEOUT_MS,
                                             .user = r};
-        check(baton_offer(engine.baton, &offer, NULL, &r->id), "baton_offer");
+        check(baton_offer(engine.baton, &offer, &r->id), "baton_offer");
         return;
     }
     const baton_want_params_t want = {.size = sizeof want,

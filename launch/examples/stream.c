@@ -54,7 +54,7 @@ static void prefill(baton_t *b, const uint32_t *blocks, uint8_t *base, uint64_t 
                                         .num_tokens = BLOCKS * BLOCK_TOKENS,
                                         .flags = BATON_OFFER_LAYERS};
     baton_id_t id;
-    check(baton_offer(b, &offer, NULL, &id), "baton_offer");
+    check(baton_offer(b, &offer, &id), "baton_offer");
     for (uint32_t layer = 0; layer < LAYERS; layer++) {
         nanosleep(&(struct timespec){.tv_nsec = LAYER_MS * 1000000L}, NULL); /* the model computes */
         memset(base + layer * layer_bytes, byte_of(layer), layer_bytes);

@@ -32,15 +32,6 @@ void ask_fini(struct ask *ask)
     ask->num_legs = ask->num_left = 0;
 }
 
-const baton_ticket_t *ask_ticket(const struct ask *ask, uint32_t rank)
-{
-    const struct call_want *want = &ask->call->want;
-    for (uint32_t i = 0; i < want->num_tickets; i++)
-        if (want->tickets[i].rank == rank)
-            return &want->tickets[i];
-    return NULL;
-}
-
 uint32_t ask_left_ms(const struct core *core, const struct ask *ask)
 {
     uint64_t due = call_due_ns(ask->call);
@@ -71,7 +62,6 @@ bool ask_turn(struct ask *ask, uint32_t i, const struct ask_left *left, uint32_t
 
 void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, uint64_t generation, int error)
 {
-    const baton_ticket_t *ticket = ask_ticket(ask, rank);
     struct wire_message m = {.type = generation == 0            ? WIRE_RELEASE
                                      : error == BATON_ECANCELED ? WIRE_CANCEL
                                                                 : WIRE_DONE,
@@ -79,9 +69,7 @@ void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, uint6
                              .end = {.name.attempt = ask->call->attempt,
                                      .error = error,
                                      .generation = generation,
-                                     .time_left_ms = ask_left_ms(core, ask),
-                                     .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
-                                     .ticket_serial = ticket != NULL ? ticket->serial : 0}};
+                                     .time_left_ms = ask_left_ms(core, ask)}};
     memcpy(m.end.name.key, ask->call->key, sizeof m.end.name.key);
     ends_tell(core, rank, &m);
 }

@@ -46,8 +46,6 @@ struct ask {
 int ask_begin(struct ask *ask);
 void ask_fini(struct ask *ask);
 
-/** The ticket for that producer rank; NULL: none. */
-const baton_ticket_t *ask_ticket(const struct ask *ask, uint32_t rank);
 /** Until the want's deadline; at least 1. */
 uint32_t ask_left_ms(const struct core *core, const struct ask *ask);
 /** A leg is, or was, with that rank. */
@@ -56,7 +54,7 @@ bool ask_knows(const struct ask *ask, uint32_t rank);
 bool ask_turn(struct ask *ask, uint32_t i, const struct ask_left *left, uint32_t rank);
 /**
  * Sends that rank the word of the want's end until it is answered. DONE and CANCEL name the lease that the rank
- * granted. Where none is known (0), RELEASE names the offer as the want did: by key, attempt and ticket.
+ * granted. Where none is known (0), RELEASE names the offer as the want did: by key and attempt.
  */
 void ask_tell_end(struct core *core, const struct ask *ask, uint32_t rank, uint64_t generation, int error);
 

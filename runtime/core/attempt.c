@@ -118,12 +118,11 @@ static void on_tombstone(struct core *core, struct timer *t)
     attempt_forget(core, (struct attempt *)((char *)t - offsetof(struct attempt, timer)));
 }
 
-void attempt_begin(struct core *core, struct attempt *a, struct offer *offer, uint64_t serial)
+void attempt_begin(struct core *core, struct attempt *a, struct offer *offer)
 {
     await(core, a);
     a->state = ATTEMPT_OFFERED;
     a->offer = offer;
-    a->serial = serial;
 }
 
 /* The newest attempt that ended answers for the older ones. Tombstones and what they remember are bounded: the oldest
@@ -160,15 +159,8 @@ const struct attempt *attempt_ended(struct core *core, const struct wire_name *n
     for (; a != NULL; a = a->behind) {
         if (a->state != ATTEMPT_ENDED || a->number < name->attempt)
             continue;
-        if (a->number > name->attempt)
+        if (a->number > name->attempt || former_was_meant(core, a, word->peer, word->want))
             return a;
-        if (word->ticket_serial != 0) {
-            bool is_later = word->ticket_incarnation == core_row(core)->incarnation && word->ticket_serial > a->serial;
-            if (!is_later)
-                return a; /* else it names one that is still in this rank's queue */
-        } else if (former_was_meant(core, a, word->peer, word->want)) {
-            return a;
-        }
     }
     return NULL;
 }

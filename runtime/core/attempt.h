@@ -41,8 +41,8 @@ struct offer *attempt_offer(const struct attempt *a);
 /** ENDED: how. */
 int attempt_error(const struct attempt *a);
 
-/** It is OFFERED. `serial`: the ticket's. */
-void attempt_begin(struct core *core, struct attempt *a, struct offer *offer, uint64_t serial);
+/** It is OFFERED. */
+void attempt_begin(struct core *core, struct attempt *a, struct offer *offer);
 /** Its last offer has refused that want for good: the want is over here, up to a limit of how many are remembered. */
 void attempt_note(struct core *core, struct attempt *a, uint32_t rank, uint64_t want);
 /** It is about to end. What its seats say of whose wants were meant for it is remembered. */

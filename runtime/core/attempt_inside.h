@@ -41,7 +41,6 @@ struct attempt {
     struct queue waiters; /* AWAITED, ENDED: words for the next offer */
     struct formers formers;
     struct offer *offer;
-    uint64_t serial;             /* of the last offer */
     int error;                   /* ENDED */
     struct timer timer;          /* ENDED: it is forgotten */
     struct attempt *prev, *next; /* among those that ended */

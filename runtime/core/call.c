@@ -51,7 +51,5 @@ void call_free(struct call *call)
         return;
     free(call->given_up);
     free(call->verdict);
-    if (call->kind == CALL_WANT)
-        free(call->want.tickets);
     free(call);
 }

@@ -21,7 +21,6 @@
 enum call_kind { CALL_OFFER = 1, CALL_WANT, CALL_CANCEL, CALL_READY, CALL_APPEND };
 
 struct call_offer {
-    uint64_t serial; /* the ticket's */
     uint32_t num_tokens, ttl_ms;
     uint32_t num_seats;                  /* >= 1 */
     uint32_t seats[BATON_CONSUMERS_MAX]; /* index of an engine; DIRECTORY_NONE: of any */
@@ -37,8 +36,6 @@ struct call_want {
     uint32_t num_tokens, held_tokens, timeout_ms;
     baton_mode_t mode; /* PULL or PUSH */
     bool zero_tail;    /* what lies behind its tokens in their last blocks is to be zero */
-    uint32_t num_tickets;
-    baton_ticket_t *tickets; /* malloc'ed, or NULL */
 };
 
 struct call_ready {

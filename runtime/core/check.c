@@ -17,7 +17,7 @@ struct check {
     struct check *prev, *next;
     struct check_job job;              /* consumer; leg NULL: it was given up */
     struct check_question asked;       /* producer */
-    uint64_t serial;                   /* producer: of the offer when it was asked */
+    baton_id_t offer;                  /* producer: the one that was granted when it was asked */
     uint32_t num_parts, summed, slice; /* slice: parts that are being hashed; 0: none */
     uint64_t *mine;
     uint64_t *theirs; /* consumer */
@@ -179,7 +179,7 @@ const struct check_question *check_asked(const struct check *c)
 
 void check_answer(struct core *core, struct check *c, const struct call *granted)
 {
-    if (granted != NULL && granted->offer.serial == c->serial)
+    if (granted != NULL && granted->id == c->offer)
         send_sums(core, c);
     else
         refuse(core, c->asked.peer, c->asked.want, core->shut ? BATON_ECLOSED : BATON_EGONE);
@@ -342,7 +342,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     }
     c->asked = (struct check_question){.peer = peer, .want = m->want_id, .attempt = m->check.name.attempt};
     memcpy(c->asked.key, m->check.name.key, sizeof c->asked.key);
-    c->serial = granted->offer.serial;
+    c->offer = granted->id;
 }
 
 int checks_create(struct core *core)

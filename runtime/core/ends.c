@@ -31,7 +31,7 @@ struct end {
     struct speaker speaker; /* its peer is the rank */
     enum wire_type type;
     int32_t error;
-    uint64_t generation, ticket_incarnation, ticket_serial;
+    uint64_t generation;
 };
 
 /* All that is owed about one want. */
@@ -121,14 +121,11 @@ static void say(struct core *core, struct speaker *speaker)
     const struct end *end = (struct end *)((char *)speaker - offsetof(struct end, speaker));
     const struct ending *e = end->ending;
     uint64_t left = e->deadline_ns > core->now ? (e->deadline_ns - core->now) / NS_PER_MS : 0;
-    struct wire_message m = {.type = end->type,
-                             .want_id = e->want,
-                             .end = {.name = e->name,
-                                     .error = end->error,
-                                     .generation = end->generation,
-                                     .time_left_ms = (uint32_t)left + 1,
-                                     .ticket_incarnation = end->ticket_incarnation,
-                                     .ticket_serial = end->ticket_serial}};
+    struct wire_message m = {
+        .type = end->type,
+        .want_id = e->want,
+        .end = {
+            .name = e->name, .error = end->error, .generation = end->generation, .time_left_ms = (uint32_t)left + 1}};
     post_send(core->post, speaker->peer, &m);
 }
 
@@ -187,8 +184,6 @@ void ends_tell(struct core *core, uint32_t peer, struct wire_message *m)
     end->type = m->type; /* in the place of what it was owed before */
     end->error = m->end.error;
     end->generation = m->end.generation;
-    end->ticket_incarnation = m->end.ticket_incarnation;
-    end->ticket_serial = m->end.ticket_serial;
     timer_arm(&core->timers, &e->timer, core->now + core->c.settings->ttl_ms * NS_PER_MS, on_until);
     speaker_begin(core, &end->speaker, peer, say);
 }

@@ -18,9 +18,8 @@
 #define HANDOFF_ENGINES_MAX 0xffffffu /* their numbers are smaller */
 #define HANDOFF_LEFT_MS_MAX 0x3fffffu /* of the time that a reader's word can name: 70 minutes */
 
-/** What a want must match: key and attempt; with a ticket, the offer that gave it. */
+/** What a want must match. */
 struct handoff_name {
-    uint64_t serial; /* of the ticket; 0: any */
     uint32_t attempt;
     char key[BATON_KEY_MAX];
 };

@@ -16,7 +16,6 @@ void leg_send_want(struct core *core, struct leg *leg)
 {
     const struct call *call = leg->ask->call;
     const struct lease *lease = &leg->ask->lease;
-    const baton_ticket_t *ticket = ask_ticket(leg->ask, contact_peer(leg->contact));
     struct wire_message m = {.type = WIRE_WANT,
                              .want_id = leg->ask->want,
                              .want = {.name.attempt = call->attempt,
@@ -25,8 +24,6 @@ void leg_send_want(struct core *core, struct leg *leg)
                                       .time_left_ms = ask_left_ms(core, leg->ask),
                                       .tokens = call->want.num_tokens,
                                       .held = call->want.held_tokens,
-                                      .ticket_incarnation = ticket != NULL ? ticket->incarnation : 0,
-                                      .ticket_serial = ticket != NULL ? ticket->serial : 0,
                                       .readers.num = core->c.directory->engines[core_engine(core)].num_ranks,
                                       .slot = lease->slot,
                                       .generation = lease->generation,
@@ -52,22 +49,20 @@ void leg_send_cancel(struct core *core, struct leg *leg)
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
 /* What must be as usual for a lease to be taken. */
-static bool can_take(const struct core *core, const struct leg *leg, const baton_ticket_t *ticket)
+static bool can_take(const struct core *core, const struct leg *leg)
 {
     const uint32_t rank = contact_peer(leg->contact);
     return core_handoff(core) != NULL && leg->ask->call->want.mode != BATON_MODE_PUSH && !core->c.settings->checksum &&
-           !path_is_far(core->c.path[rank]) && core->c.directory->rows[rank].rules == PLAN_RULES &&
-           (ticket == NULL || ticket->incarnation == core->c.directory->rows[rank].incarnation);
+           !path_is_far(core->c.path[rank]) && core->c.directory->rows[rank].rules == PLAN_RULES;
 }
 
 enum handoff_taken leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant)
 {
     const struct port_handoff *hand = core_handoff(core);
     const struct call *call = leg->ask->call;
-    const baton_ticket_t *ticket = ask_ticket(leg->ask, contact_peer(leg->contact));
-    if (!can_take(core, leg, ticket))
+    if (!can_take(core, leg))
         return HANDOFF_ASK;
-    struct handoff_want want = {.name = {.attempt = call->attempt, .serial = ticket != NULL ? ticket->serial : 0},
+    struct handoff_want want = {.name.attempt = call->attempt,
                                 .engine = core_engine(core),
                                 .num_tokens = call->want.num_tokens,
                                 .is_whole = geometry_has_state(core->c.geometry),

@@ -55,7 +55,7 @@ static void write_words(const struct core *core, const struct offer *o)
 {
     const struct port_handoff *hand = core_handoff(core);
     const struct call_offer *call = &o->call->offer;
-    struct handoff_offer words = {.name = {.attempt = o->call->attempt, .serial = call->serial},
+    struct handoff_offer words = {.name.attempt = o->call->attempt,
                                   .num_tokens = call->num_tokens,
                                   .table_entries = wire_table_entries(&o->call->tables),
                                   .table_offset = o->lease.table_offset,
@@ -161,7 +161,7 @@ struct offer *offer_create(struct core *core, struct attempt *a, struct call *ca
         reap_add(&core->reap, o);
         return NULL;
     }
-    attempt_begin(core, a, o, call->offer.serial);
+    attempt_begin(core, a, o);
     enter(core, o);
     offer_until(core, o, call_due_ns(call));
     return o;

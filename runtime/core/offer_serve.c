@@ -82,10 +82,6 @@ static bool suits(struct core *core, const struct offer *o, const struct word *w
 {
     uint32_t offered = o->call->offer.num_tokens;
     char detail[96];
-    if (!word_names(core, w, o->call->offer.serial)) {
-        word_nack(core, w, 0, BATON_EGONE, "its ticket names another offer of this key");
-        return false;
-    }
     if (w->tokens > offered || (w->tokens != offered && geometry_has_state(core->c.geometry))) {
         snprintf(detail, sizeof detail, "%u tokens wanted, %u offered%s", w->tokens, offered,
                  w->tokens < offered ? ": a recurrent state can only be taken whole" : "");
@@ -218,8 +214,7 @@ void offer_meet(struct core *core, struct offer *o, const struct word *w)
     bool late = w->until_ns < core->now; /* its last word is on its way */
     if (o->state == OFFER_LIVE && (w->release || late)) {
         struct release f = {.want = w->want, .error = w->release ? w->error : BATON_ETIMEDOUT};
-        if (word_names(core, w, o->call->offer.serial))
-            release(core, o, w->peer, &f);
+        release(core, o, w->peer, &f);
     } else if (o->state == OFFER_LIVE) {
         match(core, o, w);
     } else if (!w->release) {
@@ -296,7 +291,7 @@ void offer_on_want(struct core *core, uint32_t peer, const struct wire_message *
         return;
     }
     if (m->mode == BATON_MODE_PUSH && core->c.directory->rows[peer].rules != PLAN_RULES) {
-        bool is_about = o != NULL && o->state == OFFER_LIVE && word_names(core, &word, o->call->offer.serial);
+        bool is_about = o != NULL && o->state == OFFER_LIVE;
         word_nack(core, &word, is_about ? o->lease.generation : 0, BATON_EGEOMETRY,
                   "the consumer's planner version differs: it can only pull, without checksums");
         return;
@@ -330,10 +325,6 @@ static bool end_waits(struct core *core, struct attempt *a, struct word word, co
         waiter_leave(core, a, word.peer);
         return true;
     }
-    if (w != NULL && !w->release) {
-        word.ticket_incarnation = w->ticket_incarnation;
-        word.ticket_serial = w->ticket_serial;
-    }
     if (m->end.time_left_ms > keep_ms)
         keep_ms = m->end.time_left_ms;
     if (waiter_keep(core, &m->end.name, &word, keep_ms))
@@ -355,8 +346,6 @@ static bool end_meets_live(struct core *core, struct offer *o, const struct word
                         .cancelled = m->type == WIRE_CANCEL,
                         .of_former = !names_it && m->end.generation != 0};
     if (!(is_granted && reader_want(r) == w->want) && attempt_is_former(o->attempt, w->peer, w->want))
-        return true;
-    if (!word_names(core, w, o->call->offer.serial))
         return true;
     if (is_granted && reader_want(r) < w->want)
         return false;

@@ -12,8 +12,6 @@ struct word word_of_want(const struct core *core, uint32_t peer, const struct wi
     const struct wire_want *w = &m->want;
     return (struct word){.peer = peer,
                          .want = m->want_id,
-                         .ticket_incarnation = w->ticket_incarnation,
-                         .ticket_serial = w->ticket_serial,
                          .asks = w->asks,
                          .tokens = w->tokens,
                          .held = w->held,
@@ -24,18 +22,7 @@ struct word word_of_want(const struct core *core, uint32_t peer, const struct wi
 
 struct word word_of_end(uint32_t peer, const struct wire_message *m)
 {
-    return (struct word){.peer = peer,
-                         .release = true,
-                         .want = m->want_id,
-                         .error = m->end.error,
-                         .ticket_incarnation = m->end.ticket_incarnation,
-                         .ticket_serial = m->end.ticket_serial};
-}
-
-bool word_names(const struct core *core, const struct word *w, uint64_t serial)
-{
-    return w->ticket_serial == 0 ||
-           (w->ticket_serial == serial && w->ticket_incarnation == core_row(core)->incarnation);
+    return (struct word){.peer = peer, .release = true, .want = m->want_id, .error = m->end.error};
 }
 
 void word_nack(struct core *core, const struct word *w, uint64_t generation, int error, const char *detail)

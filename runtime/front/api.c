@@ -313,7 +313,7 @@ static void stores_first(void)
     atomic_thread_fence(memory_order_release);
 }
 
-int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id)
+int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_id_t *id)
 {
     baton_offer_params_t own, *p = &own;
     struct plan_tables tables;
@@ -331,7 +331,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *
     rc = call == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, call);
     if (rc != 0)
         goto undo;
-    call->id = call->offer.serial = id_new(b);
+    call->id = id_new(b);
     call->attempt = p->attempt;
     call->user = p->user;
     call->offer.num_tokens = p->num_tokens;
@@ -345,8 +345,6 @@ int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *
     rc = hand_over(b, call);
     if (rc != 0)
         goto undo;
-    if (ticket != NULL)
-        *ticket = (baton_ticket_t){.rank = fabric_rank(b->fabric), .incarnation = b->incarnation, .serial = given};
     if (id != NULL)
         *id = given;
     return 0;
@@ -417,23 +415,6 @@ int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t lay
 
 /* ---- want -------------------------------------------------------------------------------------------------------- */
 
-static int check_tickets(const struct baton *b, const baton_want_params_t *p, uint32_t engine)
-{
-    const struct directory *d = b->directory;
-    uint8_t met[BATON_ENGINE_RANKS_MAX / 8] = {0};
-    for (uint32_t i = 0; i < p->num_tickets; i++) {
-        uint32_t rank = p->tickets[i].rank;
-        if (rank >= d->num_ranks || d->engine_of[rank] != engine)
-            return error_set(BATON_EINVAL, "tickets[%u] is of rank %u, which is not of engine %.31s", i, rank,
-                             p->engine);
-        uint32_t index = d->index_of[rank];
-        if (met[index / 8] >> (index % 8) & 1)
-            return error_set(BATON_EINVAL, "tickets[%u] is the second one of rank %u", i, rank);
-        met[index / 8] |= (uint8_t)(1u << (index % 8));
-    }
-    return 0;
-}
-
 static int want_check(const struct baton *b, const baton_want_params_t *p, uint32_t *engine, struct plan_tables *tables,
                       uint32_t room[BATON_GROUPS_MAX])
 {
@@ -444,8 +425,6 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
         return error_set(BATON_EINVAL, "engine must not be NULL");
     if (p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH)
         return error_set(BATON_EINVAL, "mode %d is not known", (int)p->mode);
-    if ((p->tickets == NULL && p->num_tickets > 0) || p->num_tickets > BATON_ENGINE_RANKS_MAX)
-        return error_set(BATON_EINVAL, "tickets must not be NULL, num_tickets at most %d", BATON_ENGINE_RANKS_MAX);
     rc = check_flags(p->flags, BATON_WANT_ZERO_TAIL, p->reserved);
     if (rc == 0)
         rc = check_keys(p->key, p->base_key);
@@ -456,9 +435,7 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     *engine = directory_find(b->directory, p->engine);
     if (*engine == DIRECTORY_NONE)
         return error_set(BATON_EENGINE, "no engine is called %.31s", p->engine);
-    rc = check_tickets(b, p, *engine);
-    if (rc == 0)
-        rc = tables_of(b, p->tables, p->num_tables, tables);
+    rc = tables_of(b, p->tables, p->num_tables, tables);
     if (rc == 0)
         rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);
     if (rc == 0 && p->num_tokens == 0 && has_blocks(tables)) /* else a forgotten num_tokens would be done */
@@ -470,18 +447,6 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     if (rc == 0)
         rc = room_of(b, tables, 0, room);
     return rc != 0 || p->mode != BATON_MODE_PUSH ? rc : check_arena(b, tables, room);
-}
-
-static int want_tickets(const baton_want_params_t *p, struct call_want *want)
-{
-    if (p->num_tickets == 0)
-        return 0;
-    want->tickets = malloc(p->num_tickets * sizeof *want->tickets);
-    if (want->tickets == NULL)
-        return error_set(BATON_ENOMEM, "no memory for tickets");
-    memcpy(want->tickets, p->tickets, p->num_tickets * sizeof *want->tickets);
-    want->num_tickets = p->num_tickets;
-    return 0;
 }
 
 int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
@@ -500,9 +465,10 @@ int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
     if (rc != 0)
         return rc;
     struct call *call = call_create(b, CALL_WANT, p->key, p->base_key, &tables, room);
-    rc = call == NULL ? error_set(BATON_ENOMEM, "no memory for a want") : want_tickets(p, &call->want);
-    if (rc != 0)
+    if (call == NULL) {
+        rc = error_set(BATON_ENOMEM, "no memory for a want");
         goto undo;
+    }
     call->id = id_new(b);
     call->attempt = p->attempt;
     call->user = p->user;

@@ -280,8 +280,7 @@ static void tell(const struct handoff *h, uint32_t slot)
 
 static bool is_same(const struct handoff_name *want, const struct handoff_name *have)
 {
-    return want->attempt == have->attempt && (want->serial == 0 || want->serial == have->serial) &&
-           strncmp(want->key, have->key, sizeof want->key) == 0;
+    return want->attempt == have->attempt && strncmp(want->key, have->key, sizeof want->key) == 0;
 }
 
 /* The words of its key, as far as that reaches. False: it has no end. */

@@ -45,8 +45,8 @@ bool handoff_told(const struct handoff *h, uint32_t *slot);
 /* ---- the consumer's ---------------------------------------------------------------------------------------------- */
 
 /**
- * False also with another ticket, too few tokens, no seat, a lease that this rank has had before. After true, what is
- * read under the lease counts if the board still has its generation after the last byte.
+ * False also with too few tokens, no seat, a lease that this rank has had before. After true, what is read under the
+ * lease counts if the board still has its generation after the last byte.
  */
 enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant);
 /** The producer's bell must be rung after it. */

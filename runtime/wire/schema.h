@@ -94,8 +94,6 @@
     FIELD(U32, asks, ALWAYS, 0, UINT32_MAX)             /* how often this want has asked */                            \
     FIELD(U32, time_left_ms, ALWAYS, 1, UINT32_MAX)                                                                    \
     FIELD(U32, tokens, ALWAYS, 1, UINT32_MAX)                                                                          \
-    FIELD(U64, ticket_incarnation, ALWAYS, 0, UINT64_MAX)                                                              \
-    FIELD(U64, ticket_serial, ALWAYS, 0, UINT64_MAX)    /* 0: no ticket */                                             \
     /* of the ranks of the consumer's engine, by index: those that will acknowledge this producer rank */              \
     FIELD(BITS, readers, ALWAYS, 1, BATON_ENGINE_RANKS_MAX)                                                            \
     FIELD(U32, slot, PUSH, 0, UINT32_MAX)               /* of the consumer's lease, */                                 \
@@ -134,9 +132,7 @@
     FIELD(NAME, name, ALWAYS, 1, BATON_KEY_MAX - 1)                                                                    \
     FIELD(I32, error, ALWAYS, INT32_MIN, 0)             /* CANCEL: not 0 */                                            \
     FIELD(U64, generation, IN(DONE) | IN(CANCEL), 0, UINT64_MAX) /* of the lease; 0: it names no offer */      \
-    FIELD(U32, time_left_ms, IN(RELEASE), 0, UINT32_MAX)                                                               \
-    FIELD(U64, ticket_incarnation, IN(RELEASE), 0, UINT64_MAX)                                                         \
-    FIELD(U64, ticket_serial, IN(RELEASE), 0, UINT64_MAX) /* 0: no ticket */
+    FIELD(U32, time_left_ms, IN(RELEASE), 0, UINT32_MAX)
 
 #define WIRE_CLOSED_FIELDS(FIELD)                                                                                      \
     FIELD(U8, quiet, ALWAYS, WIRE_QUIET, WIRE_NOT_KNOWN) /* enum wire_quiet */

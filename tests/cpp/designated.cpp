@@ -19,14 +19,14 @@ int main()
     baton::cache cache = b.cache_create(geometry);
     b.start();
     std::uint32_t token = 17;
-    baton::offered offer = b.offer({.key = "r1",
+    baton::call_id offer = b.offer({.key = "r1",
                                     .tables = {blocks},
                                     .num_tokens = 40,
                                     .ttl = std::chrono::seconds(5),
                                     .consumers = consumers,
                                     .attach = baton::bytes_of(token),
                                     .in_chunks = true});
-    b.append(offer.id, {.num_tokens = 40, .tables = {{blocks}, {window}}});
+    b.append(offer, {.num_tokens = 40, .tables = {{blocks}, {window}}});
     b.want({.key = "r1", .engine = "prefill0", .tables = {blocks}, .num_tokens = 40, .mode = baton::mode::push});
     std::array<baton::event, 64> buffer;
     for (const baton::event &e : b.poll(buffer))

@@ -189,7 +189,7 @@ void *baton_cache_base(const baton_cache_t *cache)
     return cache != nullptr && fake::state.started > 0 ? fake::state.memory_of_cache : nullptr;
 }
 
-int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id)
+int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_id_t *id)
 {
     fake::call &c = fake::state.last;
     if (fake::state.keeps) {
@@ -205,10 +205,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *
     int rc = answer(b);
     if (rc < 0)
         return rc;
-    ticket->rank = 1;
-    ticket->reserved = 0;
-    ticket->incarnation = 2;
-    ticket->serial = *id = 41;
+    *id = 41;
     return 0;
 }
 
@@ -242,7 +239,6 @@ int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
         keep_names(params->key, params->base_key);
         keep_tables(params->tables, params->num_tables);
         c.engine = params->engine;
-        c.tickets.assign(params->tickets, params->tickets + params->num_tickets);
     }
     c.want = *params;
     int rc = answer(b);

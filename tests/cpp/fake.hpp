@@ -20,7 +20,6 @@ struct call {
     std::vector<std::vector<uint32_t>> blocks;
     std::vector<uint32_t> first_tokens;
     std::vector<std::string> consumers;
-    std::vector<baton_ticket_t> tickets;
     baton_offer_params_t offer;
     baton_append_params_t append;
     baton_want_params_t want;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_values: what baton.hpp does without a context: errors, spans, geometries, tables, tickets. */
+/* test_values: what baton.hpp does without a context: errors, spans, geometries, tables. */
 #include "baton.hpp"
 
 #include <array>
@@ -276,7 +276,7 @@ static void too_many_of_anything_are_refused()
     CHECK_EQ(g.c().get()->num_splits, BATON_SPLITS_MAX + 1u);
 }
 
-/* ---- tables and tickets ------------------------------------------------------------------------------------------ */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 static void tables_are_made_of_ids()
 {
@@ -297,26 +297,6 @@ static void tables_are_made_of_ids()
     CHECK_EQ(baton::tables(rows).fill(c), BATON_GROUPS_MAX + 1u); // the number says that there are too many
     CHECK_EQ(c[BATON_GROUPS_MAX - 1].first_token, 16u);
     CHECK_EQ(baton::tables().fill(c), 0u);
-}
-
-static void tickets_are_bytes()
-{
-    baton_ticket_t c = baton_ticket_t();
-    c.rank = 3;
-    c.incarnation = 4;
-    c.serial = 5;
-    baton::ticket ticket(c);
-    auto bytes = ticket.to_bytes();
-    auto back = baton::ticket::from_bytes(bytes);
-    CHECK(back && *back == ticket && back->rank() == 3);
-    CHECK(std::memcmp(&back->c(), &c, sizeof c) == 0);
-    for (std::size_t i : {0u, 8u, 16u}) { // rank, incarnation, serial
-        auto other = bytes;
-        other[i] = std::byte{99};
-        CHECK(*baton::ticket::from_bytes(other) != ticket);
-    }
-    CHECK(!baton::ticket::from_bytes(baton::span<const std::byte>(bytes).first(23)));
-    CHECK(!baton::ticket::from_bytes({}));
 }
 
 static void ids_are_keys_of_maps()
@@ -348,7 +328,6 @@ int main()
     RUN(texts_that_do_not_fit_are_refused);
     RUN(too_many_of_anything_are_refused);
     RUN(tables_are_made_of_ids);
-    RUN(tickets_are_bytes);
     RUN(ids_are_keys_of_maps);
     RUN(enumerations_have_names);
     return check::end();

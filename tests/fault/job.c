@@ -173,7 +173,7 @@ static void begin(struct slot *s)
                                                  .num_tokens = TOKENS,
                                                  .ttl_ms = (uint32_t)CALL_MS,
                                                  .user = s},
-                         NULL, &s->id);
+                         &s->id);
     } else {
         rc = baton_want(job.baton,
                         &(baton_want_params_t){.size = sizeof(baton_want_params_t),

@@ -56,7 +56,7 @@ static void offer(baton_t *b, uint8_t *pool, int consumer)
                                               .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
                                               .num_tokens = TOKENS,
                                               .ttl_ms = 20000},
-                      NULL, NULL),
+                      NULL),
           "offer");
 }
 

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
                                       .num_tokens = 16,
                                       .timeout_ms = 20000};
     if (rank == 0)
-        need(baton_offer(b, &offer, NULL, NULL), "baton_offer");
+        need(baton_offer(b, &offer, NULL), "baton_offer");
     if (rank == 1)
         need(baton_want(b, &want, NULL), "baton_want");
     if (stalls || (rank < 2 && !is_open)) /* the end of the call, or that it was given up since the reactor is stuck */
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
         sleep(3);
     MPI_Finalize();
     if (strcmp(how, "close") != 0 &&
-        (baton_offer(b, &offer, NULL, NULL) != BATON_ESTATE || strstr(baton_errmsg(), "MPI was finalised") == NULL ||
+        (baton_offer(b, &offer, NULL) != BATON_ESTATE || strstr(baton_errmsg(), "MPI was finalised") == NULL ||
          baton_close(b) != BATON_ESTATE))
         return 4;
     if (strcmp(how, "both") == 0 && baton_close(second) != BATON_ESTATE)

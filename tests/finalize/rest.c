@@ -36,7 +36,7 @@ static void offer_all(baton_t *b, const uint32_t *blocks, unsigned char *base)
                                              .num_tables = 1,
                                              .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
                                              .num_tokens = BLOCKS * BLOCK_TOKENS},
-                     NULL, NULL),
+                     NULL),
          "baton_offer");
 }
 

@@ -66,7 +66,7 @@ int main(void)
                                               .num_tables = 1,
                                               .tables = {{.blocks = from, .num_blocks = 2}},
                                               .num_tokens = 32},
-                      NULL, NULL),
+                      NULL),
           "offer");
     check(baton_want(b,
                      &(baton_want_params_t){.size = sizeof(baton_want_params_t),

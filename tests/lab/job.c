@@ -227,7 +227,7 @@ static int call(struct slot *s)
                                                    .num_tokens = TOKENS,
                                                    .ttl_ms = CALL_MS,
                                                    .user = s},
-                           NULL, &s->id);
+                           &s->id);
     return baton_want(job.baton,
                       &(baton_want_params_t){.size = sizeof(baton_want_params_t),
                                              .key = key,

@@ -49,7 +49,7 @@ static void offer_all(baton_t *b, unsigned requests)
             char key[64];
             snprintf(key, sizeof key, "decode%d-%u", e, i);
             o.key = key;
-            check(baton_offer(b, &o, NULL, NULL));
+            check(baton_offer(b, &o, NULL));
         }
     await_events(b, (unsigned)(engines - 1) * requests);
 }

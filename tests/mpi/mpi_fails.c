@@ -256,7 +256,7 @@ static int call_for(baton_t *b, baton_mode_t mode)
                              .num_tokens = BLOCK_TOKENS,
                              .mode = mode,
                              .timeout_ms = ENDS_MS};
-    const int offered = offers() && CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
+    const int offered = offers() && CHECK_EQ(baton_offer(b, &o, NULL), 0);
     return offered + (wants() && CHECK_EQ(baton_want(b, &w, NULL), 0));
 }
 

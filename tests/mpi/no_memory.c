@@ -169,7 +169,7 @@ static void offer(const char *key, const uint32_t *blocks, bool in_chunks)
     for (uint32_t layer = 0; layer < LAYERS; layer++)
         for (int i = 0; i < 2; i++)
             memset(block(layer, blocks[i]), 1 + (int)layer * 2 + i, BLOCK_BYTES);
-    int rc = baton_offer(f.b, &o, NULL, &id);
+    int rc = baton_offer(f.b, &o, &id);
     count(rc);
     for (uint32_t i = 0; in_chunks && rc == 0 && i < 2; i++) {
         const uint32_t tokens = (i + 1) * BLOCK_TOKENS;

@@ -80,7 +80,7 @@ static void move(baton_t *b, unsigned char *base)
                                    .num_tokens = 16};
     baton_event_t e;
     memset(base + BYTES, engine(false)[0], BYTES);
-    CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_offer(b, &o, NULL), 0);
     CHECK_EQ(baton_want(b, &w, NULL), 0);
     for (int ended = 0; ended < 2;) {
         CHECK(baton_progress(b) >= 0);

@@ -184,7 +184,7 @@ static baton_id_t offer(struct fixture *f, const char *key, const uint32_t *bloc
                               .tables = {{.blocks = blocks, .num_blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS}},
                               .num_tokens = tokens,
                               .ttl_ms = ttl_ms};
-    CHECK_EQ(baton_offer(f->b, &o, NULL, &id), 0);
+    CHECK_EQ(baton_offer(f->b, &o, &id), 0);
     return id;
 }
 
@@ -289,7 +289,7 @@ static void moves_layer_by_layer(void)
                                       .num_tokens = tokens,
                                       .ttl_ms = 20000,
                                       .flags = BATON_OFFER_LAYERS};
-            CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
+            CHECK_EQ(baton_offer(f.b, &p, &o), 0);
         }
         if (f.consumer && !(round % 2))
             w = want(&f, key, to, tokens, 20000);
@@ -336,7 +336,7 @@ static void moves_groups_chunk_by_chunk(void)
     baton_id_t o = 0;
     baton_offer_params_t p = {.size = sizeof p, .key = "groups", .num_tokens = tokens, .flags = BATON_OFFER_CHUNKS};
     if (f.producer)
-        CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
+        CHECK_EQ(baton_offer(f.b, &p, &o), 0);
     const baton_want_params_t w = {.size = sizeof w,
                                    .key = "groups",
                                    .engine = f.engine,
@@ -445,7 +445,7 @@ static void moves_chunk_by_chunk(void)
                                       .num_tokens = tokens,
                                       .ttl_ms = 20000,
                                       .flags = BATON_OFFER_CHUNKS | (in_layers ? BATON_OFFER_LAYERS : 0)};
-            CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
+            CHECK_EQ(baton_offer(f.b, &p, &o), 0);
         }
         if (f.consumer && !(round % 2))
             w = want(&f, key, to, tokens, 20000);
@@ -496,7 +496,7 @@ static void moves_chunk_by_chunk(void)
                                   .num_tables = 1,
                                   .tables = {{.blocks = from, .num_blocks = 3}},
                                   .num_tokens = tokens};
-        CHECK_EQ(baton_offer(f.b, &p, NULL, &o), 0);
+        CHECK_EQ(baton_offer(f.b, &p, &o), 0);
         CHECK_EQ(
             baton_append(f.b, o, &(baton_append_params_t){.size = sizeof(baton_append_params_t), .num_tokens = tokens}),
             0);
@@ -527,14 +527,14 @@ static void counts_in_larger_blocks(void)
                               .num_tokens = tokens};
     if (f.producer) {
         walk(&f, large_as_small, tokens, 3, true);
-        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+        CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
         o.num_tokens = 4 * BLOCK_TOKENS + 1;
-        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_ETOKENS);
+        CHECK_EQ(baton_offer(f.b, &o, NULL), BATON_ETOKENS);
         o.num_tokens = tokens;
         o.tables[0].blocks = outside;
-        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EBLOCK);
+        CHECK_EQ(baton_offer(f.b, &o, NULL), BATON_EBLOCK);
         o.tables[0] = (baton_table_t){.blocks = large, .num_blocks = 2, .first_token = BLOCK_TOKENS};
-        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EINVAL); /* the end lies within one of its blocks */
+        CHECK_EQ(baton_offer(f.b, &o, NULL), BATON_EINVAL); /* the end lies within one of its blocks */
     }
     if (f.consumer && harness.size > 1)
         want(&f, "large", to, tokens, 10000);
@@ -597,30 +597,6 @@ static void two_contexts_work_side_by_side(void)
     move_some(&b);
     down(&a);
     down(&b);
-}
-
-/* What else calls are refused for is the business of test_params. */
-static void a_ticket_of_another_engine_is_refused(void)
-{
-    struct fixture f;
-    const uint32_t blocks[] = {1, 2};
-    const baton_ticket_t tickets[] = {{.rank = 0, .serial = 1}, {.rank = (uint32_t)harness.size - 1, .serial = 2}};
-    baton_id_t id = 77;
-    if (harness.size == 1)
-        return SKIP("one engine");
-    up(&f, "m", BATON_PROGRESS_THREAD);
-    const baton_want_params_t w = {.size = sizeof w,
-                                   .key = "k",
-                                   .engine = "p",
-                                   .num_tables = 1,
-                                   .tables = {{.blocks = blocks, .num_blocks = 2}},
-                                   .num_tokens = 32,
-                                   .tickets = tickets,
-                                   .num_tickets = 2};
-    CHECK_EQ(baton_want(f.b, &w, &id), BATON_EINVAL);
-    CHECK_HAS(baton_errmsg(), "which is not of engine p");
-    CHECK_EQ(id, 77);
-    down(&f);
 }
 
 /* How many calls failed at ranks of the prefill engine, and of the decode engine. */
@@ -692,7 +668,7 @@ static void every_call_has_its_end(void)
                                       .num_consumers = 1,
                                       .consumers = &consumer};
         baton_id_t a;
-        CHECK_EQ(baton_offer(f.b, &named, NULL, &a), 0);
+        CHECK_EQ(baton_offer(f.b, &named, &a), 0);
         ends(&f, a, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
         a = offer(&f, "cancelled", blocks, 20, 60000);
         baton_id_t b = offer(&f, "cancelled", blocks, 20, 60000);
@@ -757,10 +733,10 @@ static void meets_by_a_base_key(void)
     int expected = 0;
     if (f.producer) {
         walk(&f, from, 20, 1, true);
-        CHECK_EQ(baton_offer(f.b, &o, NULL, &id), 0);
+        CHECK_EQ(baton_offer(f.b, &o, &id), 0);
         expected++;
         o.base_key = "";
-        CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_EKEY);
+        CHECK_EQ(baton_offer(f.b, &o, &id), BATON_EKEY);
     }
     if (f.consumer) {
         CHECK_EQ(baton_want(f.b, &w, &id), 0);
@@ -858,7 +834,7 @@ static void verdicts_are_told(void)
             bool never = i % 4 == 3; /* nobody offers it */
             w.timeout_ms = never ? 20 : 10000;
             if (f.producer && !never)
-                CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+                CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
             if (f.consumer)
                 CHECK_EQ(baton_want(f.b, &w, NULL), 0);
             until_all_is_told(&f, (f.producer && !never) + f.consumer, hears,
@@ -982,11 +958,11 @@ static void a_stalled_reactor_takes_nothing(void)
         baton_event_t e = next_event(&f);
         CHECK_EQ(e.type, BATON_EVENT_GIVEN_UP);
         CHECK_EQ(e.id, w);
-        CHECK_EQ(baton_offer(f.b, &o, NULL, &id), BATON_ESTALL);
+        CHECK_EQ(baton_offer(f.b, &o, &id), BATON_ESTALL);
         CHECK_HAS(baton_errmsg(), "stall_ms (BATON_TUNE)");
         ends(&f, w, BATON_STATUS_FAILED, BATON_ESTALL);
         int rc;
-        for (double until = now_ms() + 5000; (rc = baton_offer(f.b, &o, NULL, &id)) != 0 && now_ms() < until;)
+        for (double until = now_ms() + 5000; (rc = baton_offer(f.b, &o, &id)) != 0 && now_ms() < until;)
             usleep(1000); /* the watchdog looks four times in stall_ms */
         if (CHECK_EQ(rc, 0))
             ends(&f, id, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
@@ -1114,14 +1090,14 @@ static void full_is_told(void)
         char key[8];
         snprintf(key, sizeof key, "%d", i);
         o.key = key;
-        int rc = baton_offer(f.b, &o, NULL, NULL);
+        int rc = baton_offer(f.b, &o, NULL);
         CHECK_EQ(rc, i < 8 ? 0 : BATON_EAGAIN);
         accepted += rc == 0;
     }
     for (uint32_t i = 0; i < accepted; i++)
         CHECK_EQ(next_event(&f).status, BATON_STATUS_EXPIRED);
     o.key = "again";
-    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0); /* the places are free again */
+    CHECK_EQ(baton_offer(f.b, &o, NULL), 0); /* the places are free again */
     baton_stats_t s = BATON_INIT(baton_stats_t);
     CHECK_EQ(baton_stats(f.b, &s), 0);
     CHECK_EQ(s.again, 12);
@@ -1143,7 +1119,7 @@ static void a_full_queue_refuses_words(void)
                                     .tables = {{.blocks = &block, .num_blocks = 1}},
                                     .num_tokens = 1,
                                     .ttl_ms = 20000};
-    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), 0);
+    CHECK_EQ(baton_offer(f.b, &o, &id), 0);
     while (rc == 0 && words++ < 1000000)
         rc = baton_cancel(f.b, id);
     CHECK_EQ(rc, BATON_EAGAIN);
@@ -1358,7 +1334,6 @@ int main(int argc, char **argv)
     }
     mode = BATON_MODE_AUTO;
     RUN(two_contexts_work_side_by_side);
-    RUN(a_ticket_of_another_engine_is_refused);
     RUN(verdicts_must_agree);
     RUN(a_stalled_reactor_takes_nothing);
     RUN(a_call_made_just_before_the_look);

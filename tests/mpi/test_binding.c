@@ -254,7 +254,7 @@ static void await_turns(baton_t *b)
                               .num_tokens = 16};
     baton_event_t e;
     baton_id_t id;
-    CHECK_EQ(baton_offer(b, &o, NULL, &id), 0);
+    CHECK_EQ(baton_offer(b, &o, &id), 0);
     CHECK_EQ(baton_cancel(b, id), 0);
     for (double until = MPI_Wtime() + 20; baton_poll(b, &e, 1) == 0;) {
         if (!CHECK(MPI_Wtime() < until))

@@ -89,7 +89,7 @@ static void offer(uint32_t i)
                                     .tables = {{.blocks = &block, .num_blocks = 1}},
                                     .num_tokens = BLOCK_TOKENS,
                                     .ttl_ms = TIMEOUT_MS};
-    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
 }
 
 static void want(uint32_t i, baton_mode_t mode, uint32_t timeout_ms)

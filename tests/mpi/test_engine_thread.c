@@ -152,7 +152,7 @@ static void submit(struct job *j, unsigned request, unsigned pass)
     if (j->producer) {
         blocks_of(request, false, blocks);
         walk(j, blocks, seed, true);
-        CHECK_EQ(baton_offer(j->b, &o, NULL, NULL), 0);
+        CHECK_EQ(baton_offer(j->b, &o, NULL), 0);
     }
     if (j->consumer) {
         blocks_of(request, true, blocks);

@@ -70,7 +70,7 @@ static int copied(void *self, uint64_t *tags, int *errors, int max)
 
 static int try_offer(void)
 {
-    return baton_offer(engine.b, &offer, NULL, &id);
+    return baton_offer(engine.b, &offer, &id);
 }
 
 static int try_append(void)

@@ -142,7 +142,7 @@ static void older_callers_are_served(void)
     o.size = offsetof(baton_offer_params_t, attempt);
     o.attempt = 77;
     o.flags = BATON_OFFER_CHUNKS;
-    CHECK_EQ(baton_offer(f.b, &o, NULL, &id), 0);
+    CHECK_EQ(baton_offer(f.b, &o, &id), 0);
     baton_append_params_t a = {
         .size = offsetof(baton_append_params_t, num_tables), .num_tokens = 2 * BLOCK_TOKENS, .num_tables = 77};
     CHECK_EQ(baton_append(f.b, id, &a), 0);
@@ -193,7 +193,7 @@ static void newer_callers_are_served(void)
     CHECK_SIZES(geometry, baton_geometry_t, baton_cache_create(f.b, &geometry.old, BATON_MEMORY_HOST, &f.cache));
     CHECK_EQ(baton_start(f.b), 0);
     o.old.flags = BATON_OFFER_CHUNKS;
-    CHECK_SIZES(o, baton_offer_params_t, baton_offer(f.b, &o.old, NULL, &id));
+    CHECK_SIZES(o, baton_offer_params_t, baton_offer(f.b, &o.old, &id));
     CHECK_SIZES(a, baton_append_params_t, baton_append(f.b, id, &a.old));
     CHECK_SIZES(w, baton_want_params_t, baton_want(f.b, &w.old, NULL));
     CHECK_EQ(next_event(&f).status, BATON_STATUS_DONE);
@@ -234,7 +234,7 @@ static void make_two_events(struct fixture *f, const char *key)
 {
     baton_offer_params_t o = an_offer(key);
     baton_want_params_t w = a_want(f, key);
-    CHECK_EQ(baton_offer(f->b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_offer(f->b, &o, NULL), 0);
     CHECK_EQ(baton_want(f->b, &w, NULL), 0);
     await(f, 2);
 }
@@ -483,7 +483,7 @@ static void attached_bytes_arrive(void)
         w.engine = engine;
         w.mode = (baton_mode_t)mode;
         o.attempt = w.attempt = (uint32_t)mode;
-        CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+        CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
         CHECK_EQ(baton_want(f.b, &w, NULL), 0);
         for (int i = 0; i < 2; i++) {
             baton_event_t e = next_event(&f);
@@ -504,13 +504,13 @@ static void attached_bytes_are_checked(void)
     up(&f);
     baton_offer_params_t o = an_offer("attached");
     o.num_attach = 1;
-    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EINVAL);
+    CHECK_EQ(baton_offer(f.b, &o, NULL), BATON_EINVAL);
     o.attach = bytes;
     o.num_attach = BATON_ATTACH_MAX + 1;
-    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), BATON_EINVAL);
+    CHECK_EQ(baton_offer(f.b, &o, NULL), BATON_EINVAL);
     CHECK_HAS(baton_errmsg(), "num_attach at most 256");
     o.num_attach = 1;
-    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
     baton_want_params_t w = a_want(&f, "attached"); /* nothing of it moves: it has none */
     w.held_tokens = w.num_tokens;
     CHECK_EQ(baton_want(f.b, &w, NULL), 0);

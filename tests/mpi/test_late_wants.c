@@ -7,9 +7,8 @@
 
 #define TOKENS (2 * BLOCK_TOKENS)
 #define HEADS 6
-#define RANKS_MOST 6
 
-enum named { BY_TICKET, BY_ATTEMPT, BY_CONSUMER };
+enum named { BY_ATTEMPT, BY_NEXT_ATTEMPT, BY_CONSUMER };
 
 static struct engine e;
 static int producers;
@@ -53,7 +52,7 @@ static void up(void)
     engine_need(baton_start(e.b));
 }
 
-static void offer(const char *key, enum named by, baton_ticket_t *ticket, baton_id_t *id)
+static void offer(const char *key, enum named by, uint32_t attempt, baton_id_t *id)
 {
     static const char *const consumer[] = {"d0"};
     const uint32_t blocks[] = {0, 1};
@@ -65,11 +64,11 @@ static void offer(const char *key, enum named by, baton_ticket_t *ticket, baton_
                                     .ttl_ms = 15000,
                                     .num_consumers = by == BY_CONSUMER,
                                     .consumers = by == BY_CONSUMER ? consumer : NULL,
-                                    .attempt = by == BY_ATTEMPT};
-    CHECK_EQ(baton_offer(e.b, &o, ticket, id), 0);
+                                    .attempt = attempt};
+    CHECK_EQ(baton_offer(e.b, &o, id), 0);
 }
 
-static void want(const char *key, enum named by, baton_mode_t mode, const baton_ticket_t *tickets)
+static void want(const char *key, baton_mode_t mode, uint32_t attempt)
 {
     const uint32_t blocks[] = {3, 2};
     const baton_want_params_t w = {.size = sizeof w,
@@ -80,9 +79,7 @@ static void want(const char *key, enum named by, baton_mode_t mode, const baton_
                                    .num_tokens = TOKENS,
                                    .timeout_ms = 5000,
                                    .mode = mode,
-                                   .tickets = tickets,
-                                   .num_tickets = tickets != NULL ? (uint32_t)producers : 0,
-                                   .attempt = by == BY_ATTEMPT};
+                                   .attempt = attempt};
     CHECK_EQ(baton_want(e.b, &w, NULL), 0);
 }
 
@@ -97,27 +94,27 @@ static void ends_as(baton_event_type_t type, int error)
 static void a_late_want(enum named by, baton_mode_t mode)
 {
     char key[32];
-    baton_ticket_t mine = {0}, tickets[RANKS_MOST];
+    const uint32_t attempt = by != BY_CONSUMER, next = attempt + (by == BY_NEXT_ATTEMPT);
     baton_id_t id;
     snprintf(key, sizeof key, "key %d %d", (int)by, (int)mode);
     if (produces()) {
-        offer(key, by, &mine, &id);
+        offer(key, by, attempt, &id);
         CHECK_EQ(baton_cancel(e.b, id), 0);
         ends_as(BATON_EVENT_OFFER, BATON_ECANCELED);
-        if (by == BY_TICKET) /* only then does the want tell the two apart */
-            offer(key, by, NULL, NULL);
+        if (by == BY_NEXT_ATTEMPT) /* only then does the want tell the two apart */
+            offer(key, by, next, NULL);
     }
-    MPI_Allgather(&mine, sizeof mine, MPI_BYTE, tickets, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
     if (consumes()) {
-        want(key, by, mode, by == BY_TICKET ? tickets : NULL);
+        want(key, mode, attempt);
         ends_as(BATON_EVENT_WANT, BATON_EGONE);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (produces() && by != BY_TICKET)
-        offer(key, by, NULL, NULL);
+    if (produces() && by != BY_NEXT_ATTEMPT)
+        offer(key, by, next, NULL);
     MPI_Barrier(MPI_COMM_WORLD); /* else it would meet the end of the former offer, too */
     if (consumes()) {
-        want(key, by, mode, NULL);
+        want(key, mode, next);
         ends_as(BATON_EVENT_WANT, 0);
     }
     if (produces())
@@ -128,7 +125,7 @@ static void a_late_want_spares_the_next_offer(void)
 {
     if (harness.size == 1)
         return SKIP("the consumer has no rank");
-    for (enum named by = BY_TICKET; by <= BY_CONSUMER; by++)
+    for (enum named by = BY_ATTEMPT; by <= BY_CONSUMER; by++)
         for (baton_mode_t mode = BATON_MODE_PULL; mode <= BATON_MODE_PUSH; mode++)
             a_late_want(by, mode);
 }

@@ -107,7 +107,7 @@ static void offer(uint32_t i)
                               .tables = {{.blocks = &i, .num_blocks = 1}},
                               .num_tokens = BLOCK_TOKENS,
                               .ttl_ms = 60000};
-    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
 }
 
 static void want(uint32_t i)
@@ -290,7 +290,7 @@ static int many_copies(void)
                                        .tables = {table},
                                        .num_tokens = o.num_tokens,
                                        .timeout_ms = 30000};
-        CHECK(!f.producer || baton_offer(f.b, &o, NULL, NULL) == 0);
+        CHECK(!f.producer || baton_offer(f.b, &o, NULL) == 0);
         MPI_Barrier(MPI_COMM_WORLD);
         usleep(30000); /* all threads fall asleep */
         const double began = now_ms();
@@ -890,7 +890,7 @@ static void offer_all(const char *key, uint32_t ttl_ms)
                               .tables = {{.blocks = blocks, .num_blocks = BLOCKS}},
                               .num_tokens = BLOCKS * BLOCK_TOKENS,
                               .ttl_ms = ttl_ms};
-    CHECK_EQ(baton_offer(f.b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
 }
 
 static void want_all(const char *key)

@@ -214,7 +214,7 @@ static void offer(int round, const char *key)
                                     .num_tokens = PART * BLOCK_TOKENS,
                                     .num_tables = 1,
                                     .tables = {{.blocks = ids, .num_blocks = PART}}};
-    CHECK_EQ(baton_offer(f.e.b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_offer(f.e.b, &o, NULL), 0);
 }
 
 static void want(int round, const char *key, const char *engine, uint32_t timeout_ms)

@@ -96,7 +96,7 @@ static int offer(const char *key, uint32_t blocks, uint32_t layers, baton_id_t *
                               .flags = layers,
                               .ttl_ms = 30000};
     int rc = 0;
-    MEASURED(rc = baton_offer(f.b, &o, NULL, id));
+    MEASURED(rc = baton_offer(f.b, &o, id));
     return rc;
 }
 

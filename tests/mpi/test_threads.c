@@ -80,7 +80,7 @@ static void offer_and_want(baton_t *b)
                                                  .num_tables = 1,
                                                  .tables = {{.blocks = &from, .num_blocks = 1}},
                                                  .num_tokens = 16},
-                         NULL, NULL),
+                         NULL),
              0);
     CHECK_EQ(baton_want(b,
                         &(baton_want_params_t){.size = sizeof(baton_want_params_t),
@@ -312,9 +312,9 @@ static void what_the_log_left_out_is_told(void)
     baton_log_set(NULL, NULL);
     if (b == NULL)
         return;
-    CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_offer(b, &o, NULL), 0);
     for (int again = 1; again <= 3; again++) {
-        CHECK_EQ(baton_offer(b, &o, NULL, NULL), 0);
+        CHECK_EQ(baton_offer(b, &o, NULL), 0);
         CHECK_EQ(next_event(b).error, BATON_EEXIST);
         for (double until = MPI_Wtime() + 20; again == 2 && exists < 2 && MPI_Wtime() < until;)
             usleep(10000); /* nothing more happens here */

@@ -278,7 +278,7 @@ static int offer_as(struct fixture *f, const char *key)
 {
     const baton_offer_params_t offer = {
         .size = sizeof offer, .key = key, .num_tables = 1, .tables = {{blocks_of[0], 5, 0}}, .num_tokens = TOKENS};
-    return baton_offer(f->b, &offer, NULL, NULL);
+    return baton_offer(f->b, &offer, NULL);
 }
 
 /* Of the engine `p`. */
@@ -607,7 +607,7 @@ static void one_that_closes_before_start(void)
             if (harness.rank != closes) {
                 CHECK_EQ(baton_start(f.b), BATON_ECLOSED);
                 CHECK_HAS(baton_errmsg(), "closes before baton_start");
-                CHECK_EQ(baton_offer(f.b, &(baton_offer_params_t){.size = sizeof(baton_offer_params_t)}, NULL, NULL),
+                CHECK_EQ(baton_offer(f.b, &(baton_offer_params_t){.size = sizeof(baton_offer_params_t)}, NULL),
                          BATON_ESTATE);
             }
             CHECK_EQ(baton_close(f.b), 0);

@@ -89,7 +89,7 @@ static inline void engine_offer(const struct engine *e, const char *key)
                                     .num_tables = 1,
                                     .tables = {{.blocks = blocks, .num_blocks = 2}},
                                     .num_tokens = 2 * BLOCK_TOKENS};
-    CHECK_EQ(baton_offer(e->b, &o, NULL, NULL), 0);
+    CHECK_EQ(baton_offer(e->b, &o, NULL), 0);
 }
 
 static inline void engine_want_from(const struct engine *e, const char *producer, const char *key, uint32_t timeout_ms)

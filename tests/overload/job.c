@@ -191,7 +191,7 @@ static bool call(struct slot *s)
     want.engine = "prefill0";
     want.mode = job.mode;
     s->began_ms = now_ms();
-    int rc = produces() ? baton_offer(job.baton, &offer, NULL, &s->id) : baton_want(job.baton, &want, &s->id);
+    int rc = produces() ? baton_offer(job.baton, &offer, &s->id) : baton_want(job.baton, &want, &s->id);
     if (rc == BATON_EAGAIN) {
         job.told++;
         return false;

@@ -32,7 +32,7 @@ def main():
         context.create_cache(geometry())
         context.start()
         if context.params.role == baton.Role.DECODE:
-            call = context.offer("first", [1], 16).id
+            call = context.offer("first", [1], 16)
             events_of(context, [call])
             os.kill(os.getpid(), signal.SIGKILL)
         call = context.want("first", "decode0", [2], 16)

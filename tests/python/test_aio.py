@@ -37,7 +37,7 @@ class Asyncio:
             context.cache.array(0)[2 * (number % 16)] = number
             own = numpy.array([2 * (number % 16)], dtype=numpy.uint32)
             offer = events.offer(f"r{number}", own, 16, attach=bytes([number]))
-            event = await events.want(f"r{number}", "solo", own + 1, 16, tickets=[offer.ticket])
+            event = await events.want(f"r{number}", "solo", own + 1, 16)
             self.assertEqual((event.status, event.attach), (baton.Status.DONE, bytes([number])))
             self.assertEqual((await offer).type, baton.EventType.OFFER)
             self.assertEqual((await offer.ended).id, offer.id)
@@ -127,7 +127,7 @@ class Asyncio:
     def test_iteration_has_what_no_transfer_stands_for(self):
         async def scene(context):
             async with aio.Events(context) as events:
-                own = context.offer("direct", IDS, 32, user="mine").id
+                own = context.offer("direct", IDS, 32, user="mine")
                 transfer = events.want("direct", "solo", INTO, 32)
                 async for event in events:
                     self.assertEqual((event.id, event.user), (own, "mine"))
@@ -200,7 +200,7 @@ class Asyncio:
                 await events.__anext__()
             for number in range(2):
                 async with events:
-                    call = context.offer(f"k{number}", IDS, 32, ttl_ms=20).id
+                    call = context.offer(f"k{number}", IDS, 32, ttl_ms=20)
                     self.assertEqual((await events.__anext__()).id, call)
                 with self.assertRaisesRegex(baton.ESTATE, "was left"):
                     await events.__anext__()

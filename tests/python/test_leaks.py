@@ -28,15 +28,15 @@ class Leaks(unittest.TestCase):
             for i in range(first, first + AT_ONCE):
                 key = f"{number}-{i}"
                 offer = context.offer(key, ids, 32, attach=b"x" * 200, user=[key], consumers=["solo"])
-                open_calls.add(offer.id)
+                open_calls.add(offer)
                 if i % 10 == 9:
-                    context.cancel(offer.id)
+                    context.cancel(offer)
                     for wrong in ([99], [1.5], None):
                         try:
                             context.want(key, "solo", wrong, 32, user=[key])
                         except (baton.Error, TypeError):
                             pass
-                open_calls.add(context.want(key, "solo", into, 32, user=[key], tickets=[offer.ticket]))
+                open_calls.add(context.want(key, "solo", into, 32, user=[key]))
             while open_calls:
                 for event in context.wait(10):
                     event.exception()

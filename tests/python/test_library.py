@@ -107,7 +107,7 @@ class Library(unittest.TestCase):
         self.assertIn("strange.so is not Baton's library: it has no baton_version", said)
 
     def test_the_package_can_be_imported_without_a_library(self):
-        """A router needs enumerations, exceptions and tickets only."""
+        """A router needs enumerations and exceptions only."""
         done = subprocess.run([sys.executable, "-c", "import baton; print(baton.Role.DECODE.name, baton.EGONE.errno)"],
                               timeout=60, text=True, capture_output=True,
                               env={**os.environ, "PYTHONPATH": str(self.package.parent), "BATON_LIBRARY": "/nowhere"})

@@ -131,7 +131,7 @@ def keys_and_attached_bytes(r):
         if r.producer:
             r.fill(blocks, salt)
             offer = r.context.offer(key, blocks, TOKENS, attach=ATTACHED[:256 - salt], user=[salt])
-            r.done(offer.id, key=raw, user=[salt], type=baton.EventType.OFFER)
+            r.done(offer, key=raw, user=[salt], type=baton.EventType.OFFER)
         else:
             r.wipe()
             event = r.done(r.context.want(key, "prefill0", blocks, TOKENS, user=(key, salt)), key=raw, user=(key, salt),
@@ -152,7 +152,7 @@ def block_ids_of_each_kind(r):
         blocks = r.blocks()
         if r.producer:
             r.fill(blocks, salt)
-            r.done(r.context.offer(f"ids-{salt}", kind(blocks), TOKENS).id)
+            r.done(r.context.offer(f"ids-{salt}", kind(blocks), TOKENS))
         else:
             r.done(r.context.want(f"ids-{salt}", "prefill0", kind(blocks), TOKENS))
             r.check(blocks, salt)
@@ -162,7 +162,7 @@ def push_held_tokens_and_base_keys(r):
     blocks = r.blocks()
     if r.producer:
         r.fill(blocks, 3)
-        r.done(r.context.offer("mine", blocks, TOKENS, base_key="ours", attempt=4, consumers=["decode0"]).id, attempt=4)
+        r.done(r.context.offer("mine", blocks, TOKENS, base_key="ours", attempt=4, consumers=["decode0"]), attempt=4)
     else:
         r.wipe()
         event = r.done(r.context.want("yours", "prefill0", blocks, TOKENS, held_tokens=37, mode=baton.Mode.PUSH,
@@ -179,7 +179,7 @@ def tables_and_zero_tail(r):
     tables = [baton.Table(blocks)]
     if r.producer:
         r.fill(blocks, 5, 0, 70)
-        r.done(r.context.offer("tables", tables=tables, num_tokens=70).id)
+        r.done(r.context.offer("tables", tables=tables, num_tokens=70))
     else:
         r.wipe(1)
         r.done(r.context.want("tables", "prefill0", tables=tables, num_tokens=70, flags=baton.WantFlags.ZERO_TAIL))
@@ -192,7 +192,7 @@ def layers_and_chunks(r):
     blocks = r.blocks()
     if r.producer:
         flags = baton.OfferFlags.LAYERS | baton.OfferFlags.CHUNKS
-        offer = r.context.offer("stream", num_tokens=TOKENS, tables=(), flags=flags).id
+        offer = r.context.offer("stream", num_tokens=TOKENS, tables=(), flags=flags)
         given = 0
         for end in (40, 64, TOKENS):
             last = -(-end // r.block_tokens)
@@ -207,30 +207,24 @@ def layers_and_chunks(r):
         r.check(blocks, 6)
 
 
-def tickets_cancel_and_deadlines(r):
+def attempts_cancel_and_deadlines(r):
     from mpi4py import MPI
 
     world, blocks = MPI.COMM_WORLD, r.blocks()
-    ticket = None
     if r.producer:
         r.fill(blocks, 7)
-        offer = r.context.offer("ticket", blocks, TOKENS)
-        ticket = offer.ticket
-        assert isinstance(ticket, bytes) and len(ticket) == baton.TICKET_BYTES
-    tickets = [t for t in world.allgather(ticket) if t is not None]  # as a router would carry them
-    if r.producer:
-        r.done(offer.id)
+        r.done(r.context.offer("attempt", blocks, TOKENS, attempt=1), attempt=1)
         world.Barrier()
         cancelled = r.context.offer("cancel", blocks, TOKENS, user="u")
-        r.context.cancel(cancelled.id)
-        r.failed(cancelled.id, baton.ECANCELED, baton.Status.CANCELLED)
-        r.context.cancel(cancelled.id)  # it has ended: nothing happens
+        r.context.cancel(cancelled)
+        r.failed(cancelled, baton.ECANCELED, baton.Status.CANCELLED)
+        r.context.cancel(cancelled)  # it has ended: nothing happens
         expired = r.context.offer("nobody", blocks, TOKENS, ttl_ms=50)
-        r.failed(expired.id, baton.ETIMEDOUT, baton.Status.EXPIRED)
+        r.failed(expired, baton.ETIMEDOUT, baton.Status.EXPIRED)
     else:
-        r.done(r.context.want("ticket", "prefill0", blocks, TOKENS, tickets=tickets))
+        r.done(r.context.want("attempt", "prefill0", blocks, TOKENS, attempt=1), attempt=1)
         r.check(blocks, 7)
-        late = r.context.want("ticket", "prefill0", blocks, TOKENS, tickets=tickets)
+        late = r.context.want("attempt", "prefill0", blocks, TOKENS, attempt=1)
         event = r.failed(late, baton.EGONE)
         assert event.detail in str(event.exception()) and event.peer >= 0, event
         world.Barrier()
@@ -265,7 +259,7 @@ def verdicts(r):
     mark = object()
     if r.producer:
         r.fill(blocks, 9)
-        call = r.context.offer("verdict", blocks, TOKENS, user=mark).id
+        call = r.context.offer("verdict", blocks, TOKENS, user=mark)
     else:
         call = r.context.want("verdict", "prefill0", blocks, TOKENS, user=mark)
     terminal = baton.EventType.OFFER if r.producer else baton.EventType.WANT
@@ -296,7 +290,7 @@ def main():
     with baton.Context(me, MPI.COMM_WORLD) as context:
         r = Rank(context, me, memory)
         for case in (keys_and_attached_bytes, block_ids_of_each_kind, push_held_tokens_and_base_keys,
-                     tables_and_zero_tail, layers_and_chunks, tickets_cancel_and_deadlines, what_is_going_on, verdicts):
+                     tables_and_zero_tail, layers_and_chunks, attempts_cancel_and_deadlines, what_is_going_on, verdicts):
             if only and case.__name__ not in only:
                 continue
             try:

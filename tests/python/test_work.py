@@ -56,7 +56,7 @@ class Work(unittest.TestCase):
                 key = f"k{len(counts)}-{number}"
                 offer = context.offer(key, own, number)
                 counts[number], want = work_of(lambda: context.want(key, "solo", into, number))
-                for event in events_of(context, [offer.id, want]).values():
+                for event in events_of(context, [offer, want]).values():
                     self.assertEqual(event.error, 0)
             self.assertEqual(counts[1], counts[BLOCKS])
             self.assertLessEqual(counts[1], WANT)

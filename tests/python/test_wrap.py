@@ -41,7 +41,7 @@ class Wrap(unittest.TestCase):
     def move(self, context, array):
         """Block 1 of a canonical view goes to block 5."""
         array[1] = numpy.arange(array[1].size, dtype=array.dtype).reshape(array[1].shape) % 100
-        calls = [context.offer("k", [1], BLOCK_TOKENS).id, context.want("k", "solo", [5], BLOCK_TOKENS)]
+        calls = [context.offer("k", [1], BLOCK_TOKENS), context.want("k", "solo", [5], BLOCK_TOKENS)]
         for event in events_of(context, calls).values():
             self.assertIsNone(event.exception())
         self.assertTrue((array[5] == array[1]).all())
@@ -101,7 +101,7 @@ class Wrap(unittest.TestCase):
             def tables(block, entry):
                 return [baton.Table([block]), baton.Table([entry])]
 
-            calls = [context.offer("k", tables=tables(2, 3), num_tokens=BLOCK_TOKENS).id,
+            calls = [context.offer("k", tables=tables(2, 3), num_tokens=BLOCK_TOKENS),
                      context.want("k", "solo", tables=tables(7, 4), num_tokens=BLOCK_TOKENS)]
             for event in events_of(context, calls).values():
                 self.assertIsNone(event.exception())
@@ -130,7 +130,7 @@ class Wrap(unittest.TestCase):
             self.assertIsNotNone(alive())
             context.start()
             alive()[1] = 4
-            calls = [context.offer("k", [1], BLOCK_TOKENS).id, context.want("k", "solo", [5], BLOCK_TOKENS)]
+            calls = [context.offer("k", [1], BLOCK_TOKENS), context.want("k", "solo", [5], BLOCK_TOKENS)]
             events_of(context, calls)
             self.assertEqual(float(alive()[5].min()), 4)
         gc.collect()
@@ -188,7 +188,7 @@ class Wrap(unittest.TestCase):
                     context.start()
                     with self.assertRaisesRegex(baton.EINVAL, "read-only"):
                         context.want("k", "solo", [5], BLOCK_TOKENS)
-                    offer = context.offer("k", [1], BLOCK_TOKENS).id
+                    offer = context.offer("k", [1], BLOCK_TOKENS)
                     release = context.want("k", "solo", num_tokens=0)  # nothing is needed
                     ended = events_of(context, [offer, release])
                     self.assertEqual({event.status for event in ended.values()}, {baton.Status.DONE})
@@ -321,7 +321,7 @@ class Torch(unittest.TestCase):
                                      owned(tensor, "plane block head token channel"))
                 context.start()
                 tensor[:, 1] = 3
-                calls = [context.offer("k", torch.tensor([1]), BLOCK_TOKENS).id,
+                calls = [context.offer("k", torch.tensor([1]), BLOCK_TOKENS),
                          context.want("k", "solo", torch.tensor([5], dtype=torch.int32), BLOCK_TOKENS)]
                 events_of(context, calls)
                 self.assertTrue(bool((tensor[:, 5] == 3).all()))

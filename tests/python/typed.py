@@ -13,9 +13,9 @@ from baton import aio
 
 def right(context: baton.Context, geometry: baton.Geometry) -> list[int]:
     ids = numpy.array([1, 2], dtype=numpy.uint32)
-    offer: baton.Offer = context.offer(b"k", ids, 32, attach=b"x", flags=baton.OfferFlags.LAYERS, consumers=["decode0"])
-    call: int = context.want("k", "prefill0", [1, 2], 32, tickets=[offer.ticket], mode=baton.Mode.PUSH)
-    context.append(offer.id, 16, tables=[baton.Table(ids, 0)])
+    offer: int = context.offer(b"k", ids, 32, attach=b"x", flags=baton.OfferFlags.LAYERS, consumers=["decode0"])
+    call: int = context.want("k", "prefill0", [1, 2], 32, mode=baton.Mode.PUSH)
+    context.append(offer, 16, tables=[baton.Table(ids, 0)])
     context.ready(offer, 0, 1, 16)
     context.cancel(offer)
     for event in context.poll():
@@ -33,7 +33,7 @@ async def asynchronous(context: baton.Context) -> bytes:
     async with aio.Events(context) as events:
         offer: aio.Transfer = events.offer("k", [1], 16, ttl_ms=100)
         context.cancel(offer)
-        event: baton.Event = await events.want("k", "prefill0", [2], 16, tickets=[offer.ticket])
+        event: baton.Event = await events.want("k", "prefill0", [2], 16)
         async for other in events:
             print(other.id)
         try:

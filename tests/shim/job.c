@@ -162,7 +162,7 @@ static void submit(baton_t *b, struct call *calls)
         calls[w] = (struct call){.is_offer = rank != 2};
         /* An offer is answered when its last want is, at its own deadline at the latest. */
         calls[w].due_ns = now_ns() + (uint64_t)(ms + QUIET_MS + SLACK_MS) * 1000000;
-        need(rank == 2 ? baton_want(b, &want, &calls[w].id) : baton_offer(b, &offer, NULL, &calls[w].id), "a call");
+        need(rank == 2 ? baton_want(b, &want, &calls[w].id) : baton_offer(b, &offer, &calls[w].id), "a call");
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One key is used again and again, without tickets: messages about a former offer or want meet the next one. */
+/* One key is used again and again, without attempts: messages about a former offer or want meet the next one. */
 #include "core_inside.h"
 #include "with_world.h"
 

@@ -228,27 +228,6 @@ static void test_a_granted_want_learns_of_the_end(void **state)
     world_fini(&w);
 }
 
-/* A want with a ticket of the ended offer is answered at once; one with a ticket of an offer still to come waits. */
-static void test_tickets(void **state)
-{
-    (void)state;
-    WORLD(w, two_engines);
-    baton_id_t o = offer(&w, 0, 0, 20);
-    world_run(&w, 100 * MS);
-    baton_ticket_t ticket = {.rank = 0, .incarnation = 1000, .serial = o};
-    baton_id_t d = world_want_ticket(&w, 1, "P", "key", 0, 1, TOKENS, 20000, &ticket);
-    world_run(&w, 200 * MS);
-    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGONE);
-    ticket.serial = d + 2; /* ids count up from call to call */
-    d = world_want_ticket(&w, 1, "P", "key", 0, 1, TOKENS, 20000, &ticket);
-    world_run(&w, 300 * MS);
-    assert_null(world_event(&w, 1, d));
-    o = offer(&w, 0, 4, 5000);
-    assert_int_equal(o, ticket.serial);
-    DONE_AFTER(&w, 1, d, 3000 * MS);
-    world_fini(&w);
-}
-
 /* What is remembered of former wants is bounded: by the number of tombstones, and by time. */
 static void test_what_is_remembered_is_bounded(void **state)
 {
@@ -297,7 +276,6 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_was_not_served_hears_of_the_end),
         cmocka_unit_test(test_the_next_want_of_a_rank_that_was_granted),
         cmocka_unit_test(test_a_granted_want_learns_of_the_end),
-        cmocka_unit_test(test_tickets),
         cmocka_unit_test(test_what_is_remembered_is_bounded),
         cmocka_unit_test(test_one_tombstone_a_key),
     };

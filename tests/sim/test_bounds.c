@@ -132,7 +132,6 @@ static struct call *offer(struct lone *l, baton_id_t id, const char *key)
 {
     struct call *call = record(l, CALL_OFFER, id);
     snprintf(call->key, sizeof call->key, "%s", key);
-    call->offer.serial = id;
     call->offer.num_tokens = 4;
     call->offer.ttl_ms = 60000;
     call->offer.num_seats = 1;

@@ -155,27 +155,6 @@ static void test_second_engine_finds_no_seat(void **state)
     world_fini(&w);
 }
 
-static void test_ticket(void **state)
-{
-    (void)state;
-    WORLD(w, one_to_one);
-    baton_id_t a = world_offer(&w, 0, "key", 0, 1, 8, 10);
-    baton_ticket_t ticket = {.rank = 0, .incarnation = 1000, .serial = a};
-    world_run(&w, 30 * MS);
-    ENDED(&w, 0, a, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
-    baton_id_t b = world_offer(&w, 0, "key", 0, 1, 8, 1000);
-    baton_id_t d = world_want_ticket(&w, 1, "P", "key", 0, 1, 8, 1000, &ticket);
-    world_run(&w, 60 * MS);
-    ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_EGONE); /* never the later offer's bytes */
-    ticket.serial = b;
-    d = world_want_ticket(&w, 1, "P", "key", 0, 1, 8, 1000, &ticket);
-    world_run(&w, 90 * MS);
-    /* The first attempt ended this rank's part by its NACK only, so the second one is served. */
-    DONE(&w, 1, d);
-    DONE(&w, 0, b);
-    world_fini(&w);
-}
-
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static void test_expiry_is_told_at_once(void **state)
@@ -913,27 +892,6 @@ static void test_idle_replica_is_released(void **state)
     world_fini(&w);
 }
 
-/* A ticket can come before its offer is submitted, while the key's former offer is still remembered as ended. */
-static void test_ticket_before_its_offer_is_seen(void **state)
-{
-    (void)state;
-    WORLD(w, one_to_one);
-    baton_id_t a = world_offer(&w, 0, "key", 0, 1, 8, 10);
-    world_run(&w, 30 * MS);
-    ENDED(&w, 0, a, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
-    baton_ticket_t ticket = {.rank = 0, .incarnation = 1000, .serial = a + 2};
-    baton_id_t d = world_want_ticket(&w, 1, "P", "key", 0, 1, 8, 1000, &ticket);
-    assert_int_equal(d, a + 1);
-    world_run(&w, 60 * MS);
-    assert_null(world_event(&w, 1, d));
-    baton_id_t b = world_offer(&w, 0, "key", 0, 1, 8, 1000);
-    assert_int_equal(b, ticket.serial);
-    world_run(&w, 90 * MS);
-    DONE(&w, 1, d);
-    DONE(&w, 0, b);
-    world_fini(&w);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -945,7 +903,6 @@ int main(void)
         cmocka_unit_test(test_nothing_needed_releases),
         cmocka_unit_test(test_two_offers_one_key),
         cmocka_unit_test(test_second_engine_finds_no_seat),
-        cmocka_unit_test(test_ticket),
         cmocka_unit_test(test_expiry_is_told_at_once),
         cmocka_unit_test(test_tombstone_goes),
         cmocka_unit_test(test_lease_lives_as_long_as_a_want_for_it),
@@ -977,7 +934,6 @@ int main(void)
         cmocka_unit_test(test_messages_are_counted),
         cmocka_unit_test(test_leg_without_bytes),
         cmocka_unit_test(test_idle_replica_is_released),
-        cmocka_unit_test(test_ticket_before_its_offer_is_seen),
     };
     return WORLD_ALL_WAYS(tests);
 }

@@ -283,18 +283,15 @@ static void test_an_end_without_room_is_not_answered(void **state)
 
 /* ---- a late want, meant for an offer that has ended -------------------------------------------------------------- */
 
-enum named { BY_TICKET, BY_ATTEMPT, BY_CONSUMER, NAMED };
+enum named { BY_ATTEMPT, BY_NEXT_ATTEMPT, BY_CONSUMER, NAMED };
 
-/* Both ranks of P offer the key, and then cancel. *tickets: of these offers. */
-static void an_offer_that_ends(struct world *w, enum named by, baton_ticket_t tickets[2])
+/* Both ranks of P offer the key, and then cancel. */
+static void an_offer_that_ends(struct world *w, enum named by)
 {
-    w->attempt = by == BY_ATTEMPT;
+    w->attempt = by != BY_CONSUMER;
     w->seat = by == BY_CONSUMER ? "D" : NULL;
-    for (uint32_t i = 0; i < 2; i++) {
-        baton_id_t o = world_offer(w, i, "key", 0, 1, TOKENS, 60000);
-        tickets[i] = (baton_ticket_t){.rank = i, .incarnation = w->directory->rows[i].incarnation, .serial = o};
-        world_cancel(w, i, o);
-    }
+    for (uint32_t i = 0; i < 2; i++)
+        world_cancel(w, i, world_offer(w, i, "key", 0, 1, TOKENS, 60000));
     world_run(w, w->now + 50 * MS);
 }
 
@@ -308,20 +305,19 @@ static void test_a_late_want_spares_the_next_offer(void **state)
     for (enum named by = 0; by < NAMED; by++)
         for (uint64_t at = 0; at < 50 * MS; at += 5 * MS) {
             WORLD(w, two_to_one);
-            baton_ticket_t tickets[2];
             baton_id_t o[2];
             for (uint32_t i = 0; i < 2; i++) {
                 world_offer(&w, i, "warm", 0, 1, TOKENS, 1000);
                 world_fill(&w, i, 7, 8, 1, TOKENS);
             }
             DONE_AFTER(&w, 2, world_want(&w, 2, "P", "warm", 0, 1, TOKENS, 1000), 100 * MS);
-            an_offer_that_ends(&w, by, tickets);
+            an_offer_that_ends(&w, by);
             w.message_ns = 10 * MS;
-            baton_id_t late =
-                world_want_tickets(&w, 2, "P", "key", 0, 1, TOKENS, 5000, tickets, by == BY_TICKET ? 2 : 0);
-            if (by == BY_ATTEMPT || by == BY_CONSUMER)
+            baton_id_t late = world_want(&w, 2, "P", "key", 0, 1, TOKENS, 5000);
+            if (by != BY_NEXT_ATTEMPT)
                 world_run(&w, w.now + 11 * MS); /* it came before the next offer, which it is not to have */
             world_run(&w, w.now + at);
+            w.attempt += by == BY_NEXT_ATTEMPT;
             for (uint32_t i = 0; i < 2; i++)
                 o[i] = world_offer(&w, i, "key", 8, 1, TOKENS, 60000);
             world_run(&w, w.now + 500 * MS);

@@ -151,7 +151,6 @@ static void prefill(struct history *h)
         layers(h, 0, h->tokens);
     struct call *call = record(CALL_OFFER, h->in_chunks ? &none : &h->offered, room);
     call->submitted_ns = h->w.now;
-    call->offer.serial = call->id;
     call->offer.num_tokens = h->tokens;
     call->offer.ttl_ms = 3000;
     call->offer.num_seats = 1;

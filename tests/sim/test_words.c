@@ -116,7 +116,7 @@ static void test_an_old_end_meets_a_bound_seat(void **state)
     world_fini(&w);
 }
 
-/* The last repetition of a want without a ticket meets the next offer of its key; then its DONE comes. */
+/* The last repetition of a want without attempts meets the next offer of its key; then its DONE comes. */
 static void test_a_repeated_want_meets_the_next_offer(void **state)
 {
     (void)state;
@@ -196,22 +196,21 @@ static void test_a_release_lasts_as_long_as_its_want(void **state)
     world_fini(&w);
 }
 
-/* The same where that rank still remembers the end of the key's former offer: the ticket says which one is meant. */
-static void test_a_release_by_ticket_outlives_the_tombstone(void **state)
+/* The same where that rank still remembers the end of the key's former attempt. */
+static void test_a_release_outlives_the_tombstone_of_a_former_attempt(void **state)
 {
     (void)state;
     for (uint32_t idle = 0; idle < 2; idle++) {
         WORLD(w, replicas);
+        w.attempt = 1;
         baton_id_t former = world_offer(&w, idle, "key", 0, 1, 8, 10);
         world_run(&w, 30 * MS);
         ENDED(&w, idle, former, BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
-        baton_ticket_t ticket = {.rank = idle, .incarnation = 1000 + idle, .serial = former + 2};
-        baton_id_t d = world_want_ticket(&w, 2, "P", "key", 0, 1, 8, 5000, &ticket);
+        w.attempt = 2;
+        baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 5000), o[2];
         world_run(&w, 60 * MS);
-        baton_id_t o[2];
-        o[idle] = world_offer(&w, idle, "key", 0, 1, 8, 60000);
-        assert_int_equal(o[idle], ticket.serial);
-        o[!idle] = world_offer(&w, !idle, "key", 0, 1, 8, 60000);
+        for (uint32_t i = 0; i < 2; i++)
+            o[i] = world_offer(&w, i, "key", 0, 1, 8, 60000);
         world_run(&w, 200 * MS);
         DONE(&w, 2, d);
         DONE(&w, 0, o[0]);
@@ -220,26 +219,29 @@ static void test_a_release_by_ticket_outlives_the_tombstone(void **state)
     }
 }
 
-/* A release that names another offer than this one says nothing about this one. */
-static void test_a_release_of_another_offer_is_no_release(void **state)
+/* A release that names another attempt than this one says nothing about this one. */
+static void test_a_release_of_another_attempt_is_no_release(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t first = 0; first < 2; first++) { /* the release comes before the offer, or after it */
         WORLD(w, replicas);
-        uint32_t rank = i / 2;
-        bool first = i % 2; /* the release comes before the offer, or after it */
-        baton_ticket_t ticket = {.rank = rank, .incarnation = 1000 + rank, .serial = 99};
         baton_id_t o[2];
         for (uint32_t step = 0; step < 2; step++) {
-            if (first == (step == 0))
-                world_want_ticket(&w, 2, "P", "key", 0, 1, 0, 5000, &ticket); /* needs nothing, and tells both ranks */
+            w.attempt = first == (step == 0) ? 1 : 2;
+            if (w.attempt == 1)
+                world_want(&w, 2, "P", "key", 0, 1, 0, 5000); /* needs nothing, and tells both ranks */
             else
                 for (uint32_t r = 0; r < 2; r++)
                     o[r] = world_offer(&w, r, "key", 0, 1, 8, 60000);
             world_run(&w, 50 * MS + step * 50 * MS);
         }
-        assert_null(world_event(&w, rank, o[rank]));
-        DONE(&w, !rank, o[!rank]);
+        for (uint32_t r = 0; r < 2; r++)
+            assert_null(world_event(&w, r, o[r]));
+        w.attempt = 2;
+        world_want(&w, 2, "P", "key", 0, 1, 0, 5000);
+        world_run(&w, 200 * MS);
+        for (uint32_t r = 0; r < 2; r++)
+            DONE(&w, r, o[r]);
         world_fini(&w);
     }
 }
@@ -406,8 +408,8 @@ int main(void)
         cmocka_unit_test(test_a_repeated_want_meets_the_next_offer),
         cmocka_unit_test(test_two_wants_of_one_key),
         cmocka_unit_test(test_a_release_lasts_as_long_as_its_want),
-        cmocka_unit_test(test_a_release_by_ticket_outlives_the_tombstone),
-        cmocka_unit_test(test_a_release_of_another_offer_is_no_release),
+        cmocka_unit_test(test_a_release_outlives_the_tombstone_of_a_former_attempt),
+        cmocka_unit_test(test_a_release_of_another_attempt_is_no_release),
         cmocka_unit_test(test_one_rank_leaves_room_for_others),
         cmocka_unit_test(test_no_room_is_asked_again_soon),
         cmocka_unit_test(test_a_want_without_room_ends_no_offer),

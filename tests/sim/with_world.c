@@ -712,7 +712,6 @@ static struct call *offer(struct world *w, const char *key, uint32_t first, uint
     struct call *call = record(w, CALL_OFFER, first, blocks_step, (tokens + 3) / 4);
     snprintf(call->key, sizeof call->key, "%s", key);
     call->attempt = w->attempt;
-    call->offer.serial = call->id;
     call->offer.num_tokens = tokens;
     call->offer.ttl_ms = ttl_ms;
     call->offer.num_seats = 1;
@@ -741,9 +740,8 @@ baton_id_t world_offer(struct world *w, uint32_t rank, const char *key, uint32_t
     return world_submit(w, rank, offer(w, key, first, blocks_step, tokens, ttl_ms));
 }
 
-baton_id_t world_want_tickets(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
-                              uint32_t blocks_step, uint32_t tokens, uint32_t timeout_ms, const baton_ticket_t *tickets,
-                              uint32_t num_tickets)
+baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
+                      uint32_t blocks_step, uint32_t tokens, uint32_t timeout_ms)
 {
     struct call *call = record(w, CALL_WANT, first, blocks_step, (tokens + 3) / 4);
     snprintf(call->key, sizeof call->key, "%s", key);
@@ -753,25 +751,7 @@ baton_id_t world_want_tickets(struct world *w, uint32_t rank, const char *engine
                                     .timeout_ms = timeout_ms,
                                     .mode = w->mode,
                                     .zero_tail = w->zero_tail};
-    if (num_tickets > 0) {
-        call->want.tickets = malloc(num_tickets * sizeof *tickets);
-        assert_non_null(call->want.tickets);
-        memcpy(call->want.tickets, tickets, num_tickets * sizeof *tickets);
-        call->want.num_tickets = num_tickets;
-    }
     return world_submit(w, rank, call);
-}
-
-baton_id_t world_want_ticket(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
-                             uint32_t blocks_step, uint32_t tokens, uint32_t timeout_ms, const baton_ticket_t *ticket)
-{
-    return world_want_tickets(w, rank, engine, key, first, blocks_step, tokens, timeout_ms, ticket, 1);
-}
-
-baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
-                      uint32_t blocks_step, uint32_t tokens, uint32_t timeout_ms)
-{
-    return world_want_tickets(w, rank, engine, key, first, blocks_step, tokens, timeout_ms, NULL, 0);
 }
 
 baton_id_t world_offer_layers(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t blocks_step,

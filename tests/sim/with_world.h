@@ -127,11 +127,6 @@ baton_id_t world_offer(struct world *w, uint32_t rank, const char *key, uint32_t
                        uint32_t ttl_ms);
 baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
                       uint32_t step, uint32_t tokens, uint32_t timeout_ms);
-baton_id_t world_want_ticket(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
-                             uint32_t step, uint32_t tokens, uint32_t timeout_ms, const baton_ticket_t *ticket);
-baton_id_t world_want_tickets(struct world *w, uint32_t rank, const char *engine, const char *key, uint32_t first,
-                              uint32_t step, uint32_t tokens, uint32_t timeout_ms, const baton_ticket_t *tickets,
-                              uint32_t num_tickets);
 /** The same without a layer in place. */
 baton_id_t world_offer_layers(struct world *w, uint32_t rank, const char *key, uint32_t first, uint32_t step,
                               uint32_t tokens, uint32_t ttl_ms);

@@ -56,7 +56,6 @@ static bool begin(struct ground *g, uint32_t slot, uint64_t generation, const ch
     static const uint32_t any[] = {HANDOFF_NOBODY};
     struct handoff_offer offer = {
         .name = name_of(key, 0), .num_tokens = 100, .table_entries = 7, .table_offset = 4096 * slot, .num_attach = 3};
-    offer.name.serial = generation * 10;
     memcpy(offer.attach, "abc", 3);
     for (uint32_t i = 0; i < WORDS; i++)
         atomic_store_explicit(&g->block[slot][i], generation, memory_order_relaxed);
@@ -152,9 +151,6 @@ static void test_what_is_unusual_goes_by_message(void **state)
     want.name.attempt = 1;
     assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
     want = want_of("k", 0, ENGINE);
-    want.name.serial = 71;
-    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
-    want.name.serial = 70;
     want.num_tokens = 1;
     want.left_ms = UINT32_MAX;
     assert_true(takes(&g->h, &want, &grant));

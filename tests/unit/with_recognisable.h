@@ -25,8 +25,6 @@ static inline struct wire_message recognisable(enum wire_type type)
                                     .asks = 0xa1a2a3a4,
                                     .time_left_ms = 0x31323334,
                                     .tokens = 0x41424344,
-                                    .ticket_incarnation = UINT64_C(0x5152535455565758),
-                                    .ticket_serial = UINT64_C(0x6162636465666768),
                                     .readers = {.num = 11, .bit = {0x81, 0x05}},
                                     .slot = 0x71727374,
                                     .table_entries = 0x81828384,
@@ -62,11 +60,7 @@ static inline struct wire_message recognisable(enum wire_type type)
         m.end = (struct wire_end){.name = name, .error = BATON_EGONE, .generation = UINT64_C(0xb1b2b3b4b5b6b7b8)};
         break;
     case WIRE_RELEASE:
-        m.end = (struct wire_end){.name = name,
-                                  .error = BATON_EGONE,
-                                  .time_left_ms = 0x31323334,
-                                  .ticket_incarnation = UINT64_C(0x5152535455565758),
-                                  .ticket_serial = UINT64_C(0x6162636465666768)};
+        m.end = (struct wire_end){.name = name, .error = BATON_EGONE, .time_left_ms = 0x31323334};
         break;
     case WIRE_CLOSED:
         m.closed.quiet = WIRE_NOT_KNOWN;

@@ -6,12 +6,10 @@ beside this package's sources says how they work together. The library is loaded
 """
 from ._cache import Cache as Cache
 from ._context import EVENTS_MAX as EVENTS_MAX
-from ._context import TICKET_BYTES as TICKET_BYTES
 from ._context import Call as Call
 from ._context import Communicator as Communicator
 from ._context import Context as Context
 from ._context import InUse as InUse
-from ._context import Offer as Offer
 from ._context import OpenParams as OpenParams
 from ._context import Table as Table
 from ._declarations import *

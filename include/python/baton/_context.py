@@ -42,7 +42,6 @@ BlockIds = Union[ArrayLike, "torch.Tensor"]
 Key = Union[bytes, str]
 
 EVENTS_MAX = 64  # that one poll hands out
-TICKET_BYTES = ffi.sizeof("baton_ticket_t")
 CALLS_END_S = 2.0  # how long start and close wait for other threads to leave their calls, which take microseconds
 
 _NULL = ffi.NULL
@@ -52,7 +51,6 @@ _TEXT = ffi.typeof("char[]")
 _OFFER, _OFFER_SIZE = ffi.typeof("baton_offer_params_t *"), ffi.sizeof("baton_offer_params_t")
 _WANT, _WANT_SIZE = ffi.typeof("baton_want_params_t *"), ffi.sizeof("baton_want_params_t")
 _ID = ffi.typeof("baton_id_t *")
-_TICKET = ffi.typeof("baton_ticket_t *")
 _POINTER, _NUMBER = ffi.typeof("void *"), ffi.typeof("uintptr_t")
 _U32 = numpy.dtype(numpy.uint32)
 
@@ -105,16 +103,8 @@ class Table:
     first_token: int = 0
 
 
-@dataclass(frozen=True)
-class Offer:
-    """An offer that was accepted: its id, and its ticket for a router to carry."""
-
-    id: int
-    ticket: bytes
-
-
 class Call(Protocol):
-    """What stands for an offer or a want: an Offer, a Transfer, an Event."""
+    """What stands for an offer or a want: a Transfer, an Event."""
 
     @property
     def id(self) -> int: ...
@@ -203,17 +193,6 @@ def _put_consumers(out: Any, consumers: int | Sequence[str]) -> list[Any]:
     array = ffi.new("const char *[]", names or 1)
     out.num_consumers, out.consumers = len(names), array
     return [*names, array]
-
-
-def _put_tickets(out: Any, tickets: Sequence[bytes]) -> Any:
-    for i, ticket in enumerate(tickets):
-        if not isinstance(ticket, bytes) or len(ticket) != TICKET_BYTES:
-            raise EINVAL(f"tickets[{i}] is not the {TICKET_BYTES} bytes that offer gave: {ticket!r}")
-    raw = b"".join(tickets)
-    array = ffi.new("baton_ticket_t[]", len(raw) // TICKET_BYTES)
-    ffi.buffer(array)[:] = raw
-    out.tickets, out.num_tickets = array, len(array)
-    return array
 
 
 def _not_opened(error: Error) -> Error:
@@ -451,7 +430,7 @@ class Context:
         self._users[token] = _User(user)
         return token
 
-    def _call(self, verb: Any, p: Any, base_key: Key | None, user: object, *ticket: Any) -> int:
+    def _call(self, verb: Any, p: Any, base_key: Key | None, user: object) -> int:
         """What both verbs end with. Returns the id of the call."""
         if base_key is not None:
             base = ffi.from_buffer(_TEXT, _key(base_key, "base_key"))
@@ -461,7 +440,7 @@ class Context:
             token = self._keep(user)
             p.user = ffi.cast(_POINTER, token)
         number = ffi.new(_ID)
-        rc = verb(self._handle, p, *ticket, number)
+        rc = verb(self._handle, p, number)
         if rc < 0:
             self._users.pop(token, None)
             raise self._error(rc)
@@ -470,8 +449,8 @@ class Context:
     def offer(self, key: Key, blocks: BlockIds | None = None, num_tokens: int = 0, *,
               tables: Sequence[Table] | None = None, ttl_ms: int = 0, consumers: int | Sequence[str] = 0,
               attach: bytes = b"", flags: OfferFlags | int = 0, user: object = None, base_key: Key | None = None,
-              attempt: int = 0) -> Offer:
-        """Offers the blocks of a request: baton_offer(3). `tables`, one a group, where the cache has several groups."""
+              attempt: int = 0) -> int:
+        """Offers the blocks of a request: baton_offer(3). Returns the id that its events carry."""
         p = ffi.new(_OFFER)
         p.size = _OFFER_SIZE
         raw = ffi.from_buffer(_TEXT, _key(key))
@@ -488,14 +467,12 @@ class Context:
             except TypeError:
                 raise TypeError(f"attach must be bytes, not {type(attach).__name__}") from None
             p.attach, p.num_attach = bytes_of, len(bytes_of)
-        ticket = ffi.new(_TICKET)
-        number = self._call(self._offer, p, base_key, user, ticket)
-        return Offer(number, bytes(ffi.buffer(ticket)))
+        return self._call(self._offer, p, base_key, user)
 
     def want(self, key: Key, engine: str, blocks: BlockIds | None = None, num_tokens: int = 0, *,
              tables: Sequence[Table] | None = None, held_tokens: int = 0, timeout_ms: int = 0,
-             mode: Mode | int = Mode.AUTO, tickets: Sequence[bytes] = (), flags: WantFlags | int = 0,
-             user: object = None, base_key: Key | None = None, attempt: int = 0) -> int:
+             mode: Mode | int = Mode.AUTO, flags: WantFlags | int = 0, user: object = None,
+             base_key: Key | None = None, attempt: int = 0) -> int:
         """Demands a request's blocks: baton_want(3). Returns the id that its events carry."""
         p = ffi.new(_WANT)
         p.size = _WANT_SIZE
@@ -512,8 +489,6 @@ class Context:
                          flags=flags, attempt=attempt) from None
         if not self._is_writable and num_tokens > held_tokens:
             raise EINVAL("an array of the cache is read-only: its blocks can be offered, not wanted")
-        if tickets:
-            kept.append(_put_tickets(p, tickets))
         return self._call(self._want, p, base_key, user)
 
     def append(self, offer: int | Call, num_tokens: int, blocks: BlockIds | None = None, *,

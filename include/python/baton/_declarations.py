@@ -182,7 +182,6 @@ typedef struct baton_driver {
 int baton_driver_set(baton_t *b, const baton_driver_t *driver);
 void *baton_cache_base(const baton_cache_t *cache);
 typedef uint64_t baton_id_t;
-typedef struct baton_ticket { uint32_t rank; uint32_t reserved; uint64_t incarnation, serial; } baton_ticket_t;
 typedef struct baton_table { const uint32_t *blocks; uint32_t num_blocks; uint32_t first_token; } baton_table_t;
 typedef enum baton_offer_flags { BATON_OFFER_LAYERS = 1, BATON_OFFER_CHUNKS = 2 } baton_offer_flags_t;
 typedef struct baton_offer_params {
@@ -202,7 +201,7 @@ typedef struct baton_offer_params {
     uint32_t attempt;
     uint32_t reserved;
 } baton_offer_params_t;
-int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_ticket_t *ticket, baton_id_t *id);
+int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_id_t *id);
 typedef struct baton_append_params {
     size_t size;
     uint32_t num_tokens;
@@ -223,8 +222,6 @@ typedef struct baton_want_params {
     uint32_t held_tokens;
     uint32_t timeout_ms;
     baton_mode_t mode;
-    const baton_ticket_t *tickets;
-    uint32_t num_tickets;
     uint32_t flags;
     void *user;
     const char *base_key;

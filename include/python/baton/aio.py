@@ -71,9 +71,8 @@ class Transfer:
     cancelled inside the await cancels the call, and then waits for its answer, which comes by its deadline.
     """
 
-    def __init__(self, context: Context, call: int, ticket: bytes = b"") -> None:
+    def __init__(self, context: Context, call: int) -> None:
         self.id = call
-        self.ticket = ticket
         self._answered, self._ended = _Answer(), _Answer()
         self._context = context
 
@@ -196,10 +195,9 @@ class Events:
 
     @_with_arguments_of(Context.offer)
     def offer(self, *args: Any, **named: Any) -> Transfer:
-        """Context.offer, with a Transfer that has its ticket."""
+        """Context.offer, with a Transfer."""
         self._check()
-        offer = self._context.offer(*args, **named)
-        return self._keep(Transfer(self._context, offer.id, offer.ticket))
+        return self._keep(Transfer(self._context, self._context.offer(*args, **named)))
 
     @_with_arguments_of(Context.want)
     def want(self, *args: Any, **named: Any) -> Transfer:

@@ -44,7 +44,7 @@ int main()
     o.tables[0].blocks = blocks;
     o.tables[0].num_blocks = 1;
     o.num_tokens = 16;
-    check(baton_offer(b, &o, nullptr, nullptr), "offer");
+    check(baton_offer(b, &o, nullptr), "offer");
     baton_want_params_t w = BATON_INIT(baton_want_params_t);
     w.key = "k";
     w.engine = "both";

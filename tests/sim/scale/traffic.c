@@ -235,7 +235,6 @@ static void ask(struct scale *s, uint32_t request, uint32_t prefill, uint32_t de
         struct scale_rank *from = &s->ranks[prefill * SCALE_TP + i], *to = &s->ranks[decode * SCALE_TP + i];
         struct call *offer = record(s, from, request, false, tokens, (uint32_t)draw(s));
         struct call *want = record(s, to, request, true, tokens, (uint32_t)draw(s));
-        offer->offer.serial = offer->id; /* call_set_tables has set its room */
         offer->offer.num_tokens = tokens;
         offer->offer.ttl_ms = (uint32_t)s->settings.ttl_ms;
         offer->offer.num_seats = 1;

@@ -371,8 +371,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
                                         .mode = c->mode,
                                         .zero_tail = c->zero_tail};
     } else {
-        call->offer = (struct call_offer){.serial = c->number,
-                                          .num_tokens = c->tokens,
+        call->offer = (struct call_offer){.num_tokens = c->tokens,
                                           .ttl_ms = p->time_ms,
                                           .num_seats = p->seats,
                                           .in_layers = c->in_layers,
