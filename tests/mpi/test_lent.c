@@ -3,6 +3,7 @@
  * test_lent: turns that calls, polls and copy workers make within a node while the reactor sleeps. Ranks are pairs:
  * each even one is a prefill engine of its own, and the next one a decode engine that wants from it alone.
  */
+#include <ctype.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -196,7 +197,7 @@ static void a_short_transfer_is_made_by_its_caller(void)
 /* With a tunable, or a variable of the environment. */
 static void up_with(const char *setting, const char *value)
 {
-    const bool is_variable = strncmp(setting, "BATON_", 6) == 0;
+    const bool is_variable = isupper((unsigned char)setting[0]);
     if (is_variable)
         setenv(setting, value, 1);
     else
