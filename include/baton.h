@@ -32,7 +32,9 @@
  * take longer; calls together for so long between two polls, and without a call of MPI (handoff; see SETTINGS). open,
  * cache_create, start and close are called by one thread, while no other thread is inside Baton.
  *
- * A thread that is inside Baton must not be cancelled (pthread_cancel).
+ * Signals change nothing: no call ends early by one, and Baton's threads take none of the process's. No function may be
+ * called in a signal handler. A thread that is cancelled (pthread_cancel) inside a call ends when the turn that it makes
+ * is over; the calls of one thread, above, must not be cancelled.
  *
  * FORK. A context belongs to the process that opened it. In a child of that process, made by fork or by clone without
  * CLONE_VM, each function that takes a context returns ESTATE at once and touches nothing of the parent's, whatever the
@@ -805,7 +807,8 @@ BATON_API int baton_cancel(baton_t *b, baton_id_t id);
  *   - Where Baton cannot know in time that the blocks are quiet, one BATON_EVENT_GIVEN_UP comes before the terminal
  *     event. The call has failed, for the reason in `error`; its blocks are still Baton's.
  *
- * In time means: within quiet_ms after the call's deadline, or after the loss of the peer that it failed with.
+ * In time means: at the latest quiet_ms, and a few ms more, after the call's deadline or after the loss of the peer
+ * that it failed with.
  * The deadline of a want is its timeout_ms after the call. The deadline of an offer is its time to live after its last
  * baton_offer, baton_append or baton_ready, or the deadline of the last want that it granted, if that is later. A
  * cancelled call keeps its deadline. Where MPI holds the reactor, or the thread that should do its work gets no core, a
