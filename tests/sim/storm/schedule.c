@@ -167,6 +167,8 @@ void storm_build(struct storm *s)
         if ((e->layout & 6) == 6)
             e->layout &= ~4u;
         e->verdicts = storm_below(s, 3);
+        if (!s->tries && !s->deafened)
+            storm_chance(s, 150); /* it decides nothing: so the world of each seed stays what it was */
         e->bare = e->pp == 2 && storm_chance(s, 100);
         s->num_ranks += e->tp * e->pp;
     }
