@@ -32,9 +32,9 @@
  * take longer; calls together for so long between two polls, and without a call of MPI (handoff; see SETTINGS). open,
  * cache_create, start and close are called by one thread, while no other thread is inside Baton.
  *
- * Signals change nothing: no call ends early by one, and Baton's threads take none of the process's. No function may be
- * called in a signal handler. A thread that is cancelled (pthread_cancel) inside a call ends when the turn that it makes
- * is over; the calls of one thread, above, must not be cancelled.
+ * Signals change nothing: no call ends early by one, and Baton's threads take none of the process's. No function may
+ * be called in a signal handler. A thread that is cancelled (pthread_cancel) inside a call ends when the turn that it
+ * makes is over; the calls of one thread, above, must not be cancelled.
  *
  * FORK. A context belongs to the process that opened it. In a child of that process, made by fork or by clone without
  * CLONE_VM, each function that takes a context returns ESTATE at once and touches nothing of the parent's, whatever the
