@@ -17,8 +17,8 @@
 #include "bench/fail.h"
 #include "bench/pace.h"
 #include "bench/samples.h"
+#include "core/ground.h"
 #include "front/inside.h"
-#include "mpi/fabric.h"
 
 #define BLOCK_BYTES UINT64_C(4096)
 #define ROUNDS_LEAST 3u
@@ -142,7 +142,7 @@ static void live(struct world *w, bool describes)
     channel_barrier(w->comm);
     const uint64_t after = footprint_read(c.pool, cache.geometry.bytes).private_kib;
     w->now[w->rank == 0 ? CONSUMER_KIB : PRODUCER_KIB] = after > before ? after - before : 0;
-    w->now[SEGMENT_KIB] = fabric_pool_offset(baton_inside_fabric(c.baton)) / 1024;
+    w->now[SEGMENT_KIB] = baton_inside_ground(c.baton)->pool_offset / 1024;
     MPI_Barrier(w->comm);
     begin = clock_now_ns();
     context_close(b, &c);

@@ -60,7 +60,7 @@ static void note_given_up(struct baton *b, uint64_t now)
 static int leave(struct baton *b, uint64_t now, bool late)
 {
     struct closing *c = &b->closing;
-    int rc = c->leave_failed ? BATON_EAGAIN : fabric_leave(b->fabric, late);
+    int rc = c->leave_failed ? BATON_EAGAIN : b->on.world->leave(b->on.world->self, late);
     if (rc == BATON_EAGAIN || rc == 0)
         return rc;
     snapshot_put_why(&b->snapshot, baton_errmsg());
@@ -80,12 +80,12 @@ static int leave(struct baton *b, uint64_t now, bool late)
 int closing_step(struct baton *b, uint64_t now)
 {
     struct closing *c = &b->closing;
-    c->lost |= fabric_failed(b->fabric);
+    c->lost |= b->on.net->failed(b->on.net->self);
     if (b->state == CONTEXT_STARTED)
         note_loss(b, now);
     note_given_up(b, now);
     bool late = now > c->until_ns;
-    if (!core_is_quiet(b->core) || fabric_busy(b->fabric) > 0)
+    if (!core_is_quiet(b->core) || b->on.net->path.busy(b->on.net->self))
         return late || (!core_is_quiet(b->core) && now > c->given_up_ns) ? BATON_EPEER : BATON_EAGAIN;
     if (b->state != CONTEXT_STARTED || c->lost)
         return 0; /* start failed on every rank: there is nobody to wait for */

@@ -15,6 +15,7 @@
 #include "base/page.h"
 #include "base/sized.h"
 #include "front/inside.h"
+#include "mpi/fabric.h"
 #include "observe/timeline.h"
 #include "topo/obstacle.h"
 
@@ -145,7 +146,7 @@ static void make_timeline(struct baton *b)
 {
     const char *path = getenv("BATON_TRACE");
     const struct timeline_wish wish = {.path = path,
-                                       .rank = fabric_rank(b->fabric),
+                                       .rank = b->on.ground->self,
                                        .workers = (uint32_t)b->settings.copy_workers,
                                        .engine = b->who.engine,
                                        .host = b->place.host,
@@ -201,11 +202,11 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
         context_free(b);
         return rc;
     }
-    b->fabric = fabric;
-    b->log.rank = (int)fabric_rank(b->fabric);
-    if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
+    b->on = (struct footing){&fabric->ground, &fabric->net, &fabric->calls, fabric->world.mode};
+    b->log.rank = (int)b->on.ground->self;
+    if (b->on.mode != BATON_PROGRESS_CALLER)
         lend_fini(&b->lent);
-    b->incarnation = incarnation_new(fabric_rank(b->fabric));
+    b->incarnation = incarnation_new(b->on.ground->self);
     topo_find(NULL, &b->place);
     b->binding = binding;
     b->place.cpus = binding_count(&b->binding, b->place.cpus);
@@ -268,7 +269,7 @@ static int forget(struct baton *b)
 {
     events_forget(&b->events);
     lend_fini(&b->lent);
-    fabric_forget(b->fabric);
+    b->on.world->forget(b->on.world->self);
     timeline_forget(b->log.timeline);
     return 0;
 }
@@ -282,17 +283,17 @@ int baton_close(baton_t *b)
     char why[SNAPSHOT_WHY];
     if (b->state == CONTEXT_LEFT)
         return error_set(BATON_ESTATE, "MPI was finalised before: call baton_close first");
-    if (fabric_on_finalize(b->fabric, NULL, NULL) != 0)
+    if (b->on.world->on_finalize(b->on.world->self, NULL, NULL) != 0)
         log_line(&b->log, LOG_WARN, "%s", baton_errmsg());
     int rc = reactor_stop(b);
     stall_watch_stop(b);
     snapshot_why(&b->snapshot, why);
-    if (!fabric_silence(b->fabric) && rc == 0) {
+    if (!b->on.world->silence(b->on.world->self) && rc == 0) {
         rc = BATON_EPEER;
         snprintf(why, sizeof why, "the doorbell's thread does not end");
     }
     if (rc != 0) /* a thread is inside MPI and still uses all of this: nothing is freed, the process is about to end */
-        return fabric_leave_open(b->fabric, why[0] != '\0' ? why : "transfers did not come to rest");
+        return b->on.world->leave_open(b->on.world->self, why[0] != '\0' ? why : "transfers did not come to rest");
     bool is_lost = start_forgo(b) != 0 || late_close(b) != 0;
     if (is_lost)
         snprintf(why, sizeof why, "%s", baton_errmsg());
@@ -300,14 +301,15 @@ int baton_close(baton_t *b)
         is_lost ||
         closing_is_alone(&b->closing); /* all ranks agree on this, so that no rank waits for the others in vain */
     if (closing_has_begun(&b->closing))
-        fabric_hurry(b->fabric, closing_left_ms(&b->closing, clock_now_ns()));
+        b->on.world->hurry(b->on.world->self, closing_left_ms(&b->closing, clock_now_ns()));
     int local = paths_destroy(b->paths);
     core_destroy(b->core);
     faults_destroy(b->faults);
     if (alone)
-        rc = fabric_leave_open(b->fabric, why[0] != '\0' ? why : "the control channel failed");
+        rc = b->on.world->leave_open(b->on.world->self, why[0] != '\0' ? why : "the control channel failed");
     else
-        rc = fabric_close(b->fabric, local); /* all ranks agree first: none frees what another may still read */
+        rc = b->on.world->close(b->on.world->self,
+                                local); /* all ranks agree first: none frees what another may still read */
     if (rc != 0)
         cache_leave(b->cache);
     context_free(b);
@@ -324,15 +326,15 @@ void baton_exit(int status)
 
 const char *baton_inside_peer_pool(const baton_t *b, uint32_t peer)
 {
-    const uint8_t *segment = fabric_mapped(b->fabric, peer, NULL);
+    const uint8_t *segment = b->on.ground->peers[peer].mapped;
     bool is_wrapped = b->cache != NULL && b->cache->own != NULL; /* then the peers' caches are too */
     /* All segments have the same layout if all ranks have the same settings. Tools make sure of that. */
-    return segment != NULL && !is_wrapped ? (const char *)segment + fabric_pool_offset(b->fabric) : NULL;
+    return segment != NULL && !is_wrapped ? (const char *)segment + b->on.ground->pool_offset : NULL;
 }
 
-struct fabric *baton_inside_fabric(const baton_t *b)
+const struct ground *baton_inside_ground(const baton_t *b)
 {
-    return b->fabric;
+    return b->on.ground;
 }
 
 int baton_describe(const baton_t *b, char *text, size_t size)
@@ -345,7 +347,8 @@ int baton_describe(const baton_t *b, char *text, size_t size)
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "describe after baton_start");
     struct page page = {text, size, 0};
-    fabric_describe(b->fabric, &page);
+    b->on.world->describe(b->on.world->self, &page);
+    b->on.net->describe(b->on.net->self, &page);
     cache_describe(b->cache, &b->start.driver, &page);
     paths_describe(b->paths, &page);
     page_print(&page, "place: host %s, NUMA node %d, %u CPUs\n", b->place.host,

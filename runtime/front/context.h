@@ -3,7 +3,7 @@
  * context: what one baton_t is made of.
  *
  *   the opening thread   everything, before start and after the reactor has been joined
- *   whoever makes turns  in between: core, paths and fabric (turns.h)
+ *   whoever makes turns  in between: core, paths and net (turns.h)
  *   any thread           in between: reads what start has made; and the parts below, as the header of each says
  *
  * Only a part's own file touches its fields. Other files call its functions.
@@ -18,6 +18,9 @@
 #include "base/intake.h"
 #include "base/settings.h"
 #include "core/core.h"
+#include "core/ground.h"
+#include "core/net.h"
+#include "core/world.h"
 #include "fault/fault.h"
 #include "front/admission.h"
 #include "front/binding.h"
@@ -32,7 +35,6 @@
 #include "front/stall.h"
 #include "front/start.h"
 #include "front/stats.h"
-#include "mpi/fabric.h"
 #include "observe/log.h"
 #include "topo/topo.h"
 
@@ -44,6 +46,14 @@ enum context_state {
     CONTEXT_LEFT /* by MPI_Finalize */
 };
 
+/** What a context stands on. Whoever opens it fills this. */
+struct footing {
+    const struct ground *ground;
+    const struct net *net;
+    const struct world_calls *world;
+    baton_progress_mode_t mode; /* BATON_PROGRESS_THREAD or _CALLER */
+};
+
 struct baton {
     struct settings settings;
     struct logger log;
@@ -52,7 +62,7 @@ struct baton {
     struct binding binding;
     _Atomic enum context_state state;
 
-    struct fabric *fabric;
+    struct footing on;
     struct baton_cache *cache; /* NULL: none declared */
     struct directory *directory;
     struct paths *paths;

@@ -5,13 +5,13 @@
 
 #include "baton.h"
 
-struct fabric;
+struct ground;
 
 /**
  * A peer's region 0 as mapped here, if it shares the node, Baton allocated it, and all ranks have the same settings;
  * else NULL.
  */
 const char *baton_inside_peer_pool(const baton_t *b, uint32_t peer);
-struct fabric *baton_inside_fabric(const baton_t *b);
+const struct ground *baton_inside_ground(const baton_t *b);
 
 #endif

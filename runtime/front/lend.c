@@ -65,7 +65,7 @@ void lend_start(struct lent *l)
 
 bool lend_is_mine(const struct baton *b)
 {
-    return fabric_mode(b->fabric) == BATON_PROGRESS_CALLER &&
+    return b->on.mode == BATON_PROGRESS_CALLER &&
            pthread_equal(atomic_load_explicit(&b->lent.thread, memory_order_relaxed), pthread_self());
 }
 

@@ -20,8 +20,8 @@ static uint64_t real_now_ns(void)
 static void introduce(struct baton *b)
 {
     struct metrics_body *body = metrics_body(b->loop.meter.metrics);
-    body->rank = fabric_rank(b->fabric);
-    body->ranks = fabric_size(b->fabric);
+    body->rank = b->on.ground->self;
+    body->ranks = b->on.ground->num_peers;
     body->pid = (uint64_t)getpid();
     body->began_ns = body->renewed_ns = real_now_ns();
     snprintf(body->engine, sizeof body->engine, "%s", b->who.engine);
@@ -47,7 +47,7 @@ int meter_start(struct baton *b, char *(*lookup)(const char *variable))
         return error_set(BATON_ENOMEM, "no memory for metrics");
     metrics_pages_sweep(METRICS_ROOT);
     int error =
-        metrics_page_create(METRICS_ROOT, given != NULL ? given : own, fabric_rank(b->fabric), given != NULL, &m->page);
+        metrics_page_create(METRICS_ROOT, given != NULL ? given : own, b->on.ground->self, given != NULL, &m->page);
     if (error != 0) {
         log_line(&b->log, LOG_WARN, "no page of metrics can be made in " METRICS_ROOT ": %s", strerror(error));
         metrics_destroy(m->metrics);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/page.h"
+#include "base/settings.h"
 #include "front/areas.h"
 #include "front/cache.h"
 #include "memory/near.h"
@@ -22,11 +23,12 @@
 #define EVENTS_OF_PATH 16            /* a path has room for so many in each turn, whatever the others have to tell */
 
 /* In the order in which they are made: what a path stands on comes before it. */
-enum { PATH_SHM, PATH_ATTACH, PATH_MPI, PATH_STAGED };
+enum { PATH_SHM, PATH_ATTACH, PATH_NET, PATH_STAGED };
 
 struct paths {
     struct paths_wish wish;
-    struct fabric *fabric;
+    const struct ground *ground;
+    const struct net *net;
     struct shm *shm;
     struct staged *staged;
     bool *stages; /* by rank: whether bytes are staged */
@@ -44,7 +46,7 @@ struct paths {
     struct lanes *lanes;
     _Atomic uint64_t *board; /* mine */
     bool is_lent;            /* the turn under way is another thread's than the reactor's */
-    bool needs_no_mpi;       /* MPI never has anything to do: messages and bytes of all ranks go by memory */
+    bool needs_no_net;       /* it never has anything to do: messages and bytes of all ranks go by memory */
 };
 
 /* ---- memory of this node ----------------------------------------------------------------------------------------- */
@@ -72,21 +74,21 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
     rc = memory_near_find(near, &card, &where);
     if (rc == 0)
         *memory = (struct shm_memory){way_of(&near->read), way_of(&near->write), &near->regions};
-    areas_add(&p->areas, p->fabric, rank, &card);
+    areas_add(&p->areas, p->ground, rank, &card);
     wire_card_free(&card);
     return rc;
 }
 
 static int find_near(struct paths *p, struct shm_segment *segments, struct shm_memory *memory)
 {
-    uint32_t self = fabric_rank(p->fabric);
+    const struct ground *g = p->ground;
     const struct shm_way way = {cache_touchable(p->wish.cache), false}; /* to my own */
-    for (uint32_t i = 0; i < fabric_size(p->fabric); i++) {
-        segments[i].mapped = fabric_mapped(p->fabric, i, &segments[i].bytes);
-        segments[i].process = process_of(fabric_process(p->fabric, i));
+    for (uint32_t i = 0; i < g->num_peers; i++) {
+        const struct ground_peer *peer = &g->peers[i];
+        segments[i] = (struct shm_segment){peer->mapped, peer->bytes, process_of(peer->process)};
         process_alive(&segments[i].process); /* now: its id may be another's later */
         int rc = 0;
-        if (i == self)
+        if (i == g->self)
             memory[i] = (struct shm_memory){way, way, cache_regions(p->wish.cache)};
         else if (segments[i].mapped != NULL)
             rc = find_memory(p, i, &segments[i], &memory[i]);
@@ -103,10 +105,10 @@ static int find_near(struct paths *p, struct shm_segment *segments, struct shm_m
 
 static int make_shm(struct paths *p, struct path *out)
 {
-    uint32_t size = fabric_size(p->fabric);
+    uint32_t size = p->ground->num_peers;
     struct shm_segment *segments = calloc(size, sizeof *segments);
     struct shm_memory *memory = calloc(size, sizeof *memory);
-    const struct shm_wish wish = {.self = fabric_rank(p->fabric),
+    const struct shm_wish wish = {.self = p->ground->self,
                                   .num_ranks = size,
                                   .segments = segments,
                                   .memory = memory,
@@ -137,9 +139,9 @@ static int make_attach(struct paths *p, struct path *out)
     return 0;
 }
 
-static int make_mpi(struct paths *p, struct path *out)
+static int make_net(struct paths *p, struct path *out)
 {
-    fabric_path(p->fabric, out);
+    *out = p->net->path;
     return 0;
 }
 
@@ -155,21 +157,21 @@ static bool must_stage(const struct paths *p, uint32_t peer)
 {
     const struct wire_row *row = &p->wish.directory->rows[peer];
     bool is_wrapped = (row->features & WIRE_ROW_WRAPPED) != 0;
-    if (peer == fabric_rank(p->fabric))
+    if (peer == p->ground->self)
         return is_device(p->wish.cache);
     if (p->wish.stage_bytes == 0 || p->wish.cache == NULL || row->num_boxes == 0)
         return false;
     if (is_device(p->wish.cache) || (row->features & WIRE_ROW_DEVICE) != 0)
         return true;
-    if (fabric_mapped(p->fabric, peer, NULL) != NULL)
+    if (p->ground->peers[peer].mapped != NULL)
         return p->near[peer].read.reach == MEMORY_OUT_OF_REACH;
-    return is_wrapped && !fabric_exposes(p->fabric);
+    return is_wrapped && !p->net->exposes;
 }
 
 static const struct path *segment_path(void *arg, uint32_t peer)
 {
     struct paths *p = arg;
-    return &p->path[fabric_mapped(p->fabric, peer, NULL) != NULL ? PATH_SHM : PATH_MPI];
+    return &p->path[p->ground->peers[peer].mapped != NULL ? PATH_SHM : PATH_NET];
 }
 
 _Static_assert(WIRE_MESSAGE_MAX <= LANES_MESSAGE_MAX, "each message fits a lane");
@@ -177,7 +179,7 @@ _Static_assert(WIRE_MESSAGE_MAX <= LANES_MESSAGE_MAX, "each message fits a lane"
 static int send_message(struct paths *p, uint32_t peer, const void *message, uint32_t bytes, enum rings_when when)
 {
     return lanes_lead_to(p->lanes, peer) ? lanes_send(p->lanes, peer, message, bytes, when)
-                                         : fabric_send(p->fabric, peer, message, bytes);
+                                         : p->net->send(p->net->self, peer, message, bytes);
 }
 
 static int send_note(void *arg, uint32_t peer, const void *message, uint32_t bytes)
@@ -185,17 +187,17 @@ static int send_note(void *arg, uint32_t peer, const void *message, uint32_t byt
     return send_message(arg, peer, message, bytes, RINGS_NOW);
 }
 
-/* What was stored for peers that use MPI, and by them, is seen. */
+/* What was stored for peers that use the net, and by them, is seen. */
 static void sync_windows(void *arg)
 {
     struct paths *p = arg;
-    if (!p->needs_no_mpi)
-        fabric_sync(p->fabric);
+    if (!p->needs_no_net)
+        p->net->sync(p->net->self);
 }
 
 static int make_staged(struct paths *p, struct path *out)
 {
-    uint32_t size = fabric_size(p->fabric);
+    uint32_t size = p->ground->num_peers;
     const struct baton_cache *cache = p->wish.cache;
     p->stages = calloc(size, sizeof *p->stages);
     if (p->stages == NULL)
@@ -205,7 +207,7 @@ static int make_staged(struct paths *p, struct path *out)
     const struct staged_wish wish = {.num_ranks = size,
                                      .leads = p->stages,
                                      .ground = {p, segment_path, send_note, sync_windows},
-                                     .area = fabric_segment(p->fabric) + p->wish.stage_offset,
+                                     .area = p->ground->segment + p->wish.stage_offset,
                                      .area_offset = p->wish.stage_offset,
                                      .area_bytes = p->wish.stage_bytes,
                                      .mine = cache_regions(cache),
@@ -221,7 +223,7 @@ static int make_staged(struct paths *p, struct path *out)
 }
 
 static int (*const makers[])(struct paths *p, struct path *out) = {
-    [PATH_SHM] = make_shm, [PATH_ATTACH] = make_attach, [PATH_MPI] = make_mpi, [PATH_STAGED] = make_staged};
+    [PATH_SHM] = make_shm, [PATH_ATTACH] = make_attach, [PATH_NET] = make_net, [PATH_STAGED] = make_staged};
 #define MAKERS (sizeof makers / sizeof makers[0])
 _Static_assert(MAKERS <= PATHS_MOST, "each path has a value in baton_path_t");
 
@@ -281,7 +283,7 @@ static int without_notes(const struct paths *p, struct port_event *events, int n
 /* Whether that path may have something to hand out, in whichever turn. */
 static bool is_used(const struct paths *p, unsigned i)
 {
-    return (i != PATH_MPI || !p->needs_no_mpi) && (i != PATH_STAGED || p->peers[BATON_PATH_STAGED] > 0);
+    return (i != PATH_NET || !p->needs_no_net) && (i != PATH_STAGED || p->peers[BATON_PATH_STAGED] > 0);
 }
 
 /* Each path leaves room to those behind it: none can fill the room of every call. */
@@ -290,7 +292,7 @@ static int all_progress(void *self, struct port_event *events, int max)
     const struct paths *p = self;
     int n = without_notes(p, events, 0, lanes_take(p->lanes, events, max));
     for (unsigned i = 0; i < PATH_STAGED; i++) {
-        const int kept = (int)EVENTS_OF_PATH * ((i < PATH_MPI && is_used(p, PATH_MPI)) + is_used(p, PATH_STAGED));
+        const int kept = (int)EVENTS_OF_PATH * ((i < PATH_NET && is_used(p, PATH_NET)) + is_used(p, PATH_STAGED));
         const int room = n + kept < max ? max - n - kept : 0;
         if (is_used(p, i))
             n = without_notes(p, events, n, n + p->path[i].progress(p->path[i].self, events + n, room));
@@ -404,7 +406,7 @@ static void port_fill(struct paths *p)
 
 static unsigned choose(const struct paths *p, uint32_t peer)
 {
-    static const unsigned order[] = {PATH_STAGED, PATH_SHM, PATH_ATTACH, PATH_MPI}; /* the last one leads everywhere */
+    static const unsigned order[] = {PATH_STAGED, PATH_SHM, PATH_ATTACH, PATH_NET}; /* the last one leads everywhere */
     unsigned i = 0;
     while (p->path[order[i]].reaches != NULL && !p->path[order[i]].reaches(p->path[order[i]].self, peer))
         i++;
@@ -413,13 +415,14 @@ static unsigned choose(const struct paths *p, uint32_t peer)
 
 int paths_create(const struct paths_wish *wish, struct paths **out)
 {
-    uint32_t size = fabric_size(wish->fabric);
+    uint32_t size = wish->ground->num_peers;
     struct paths *p = calloc(1, sizeof *p);
     if (p == NULL)
         return error_set(BATON_ENOMEM, "no memory for the paths");
     p->wish = *wish;
-    p->fabric = wish->fabric;
-    p->board = (void *)(fabric_segment(p->fabric) + wish->board_offset);
+    p->ground = wish->ground;
+    p->net = wish->net;
+    p->board = (void *)(p->ground->segment + wish->board_offset);
     p->to = calloc(size, sizeof *p->to);
     p->kinds = calloc(size, sizeof *p->kinds);
     p->kinds_out = calloc(size, sizeof *p->kinds_out);
@@ -428,11 +431,11 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
     if (rc != 0 || p->to == NULL || p->kinds == NULL || p->kinds_out == NULL)
         rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
     if (rc == 0)
-        areas_add_mine(&p->areas, p->fabric, wish->area_offset, wish->board_offset, (uint32_t)wish->settings->leases,
+        areas_add_mine(&p->areas, p->ground, wish->area_offset, wish->board_offset, (uint32_t)wish->settings->leases,
                        wish->has_lanes);
     for (; rc == 0 && p->num_paths < MAKERS; p->num_paths += rc == 0)
         rc = makers[p->num_paths](p, &p->path[p->num_paths]);
-    if (rc == 0 && areas_join(&p->areas, p->fabric, wish->log, &p->rings, &p->handoffs, &p->lanes) != 0)
+    if (rc == 0 && areas_join(&p->areas, p->ground, wish->log, &p->rings, &p->handoffs, &p->lanes) != 0)
         rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
     areas_fini(&p->areas); /* they were copied */
     if (rc != 0) {
@@ -446,7 +449,7 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
             p->kinds_out[i] = BATON_PATH_CMA;
         p->peers[p->kinds[i]]++;
     }
-    p->needs_no_mpi = lanes_lead_everywhere(p->lanes) && p->peers[BATON_PATH_RMA] == 0;
+    p->needs_no_net = lanes_lead_everywhere(p->lanes) && p->peers[BATON_PATH_RMA] == 0;
     port_fill(p);
     *out = p;
     return 0;
@@ -461,7 +464,7 @@ int paths_destroy(struct paths *p)
         if (p->path[i - 1].close != NULL && p->path[i - 1].close(p->path[i - 1].self) != 0)
             rc = BATON_EPEER;
     free(p->stages);
-    for (uint32_t i = 0; p->near != NULL && i < fabric_size(p->fabric); i++)
+    for (uint32_t i = 0; p->near != NULL && i < p->ground->num_peers; i++)
         memory_near_fini(&p->near[i]);
     free(p->near);
     handoffs_destroy(p->handoffs);
@@ -481,7 +484,7 @@ struct rings *paths_rings(struct paths *p)
 
 bool paths_can_lend(const struct paths *p)
 {
-    return p->needs_no_mpi && p->peers[BATON_PATH_STAGED] == 0;
+    return p->needs_no_net && p->peers[BATON_PATH_STAGED] == 0;
 }
 
 void paths_lend(struct paths *p, bool is_lent)
@@ -542,7 +545,7 @@ static bool is_alike(const struct paths *p, uint32_t a, uint32_t b)
 /* Ranks of this node whose memory is not mapped here, and why: a line for all that are alike. */
 static void describe_reasons(const struct paths *p, struct page *page)
 {
-    uint32_t size = fabric_size(p->fabric);
+    uint32_t size = p->ground->num_peers;
     if (is_device(p->wish.cache)) { /* whatever theirs is */
         page_print(page, "by %s: all ranks: the cache of this one is a device's memory\n", p->path[PATH_STAGED].name);
         return;
@@ -567,11 +570,11 @@ void paths_describe(const struct paths *p, struct page *page)
     page_print(page, "paths: ");
     for (unsigned i = 0; i < p->num_paths; i++) {
         uint32_t ranks = 0;
-        for (uint32_t peer = 0; peer < fabric_size(p->fabric); peer++)
+        for (uint32_t peer = 0; peer < p->ground->num_peers; peer++)
             ranks += p->to[peer] == i;
         page_print(page, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
     }
     page_print(page, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
-               lanes_lead_to(p->lanes, fabric_rank(p->fabric)) ? "; messages of the node by lanes" : "");
+               lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");
     describe_reasons(p, page);
 }

@@ -2,22 +2,23 @@
 /*
  * paths: the port of the protocol core, wired. Each rank is reached by one path (core/path.h), which is settled at
  * start: the first of the table in paths.c that leads there. The port hands on each call to the path of its rank.
- * Messages go by lanes within the node, else by the fabric; the copy workers hash and zero. All of it is for whoever
+ * Messages go by lanes within the node, else by the net; the copy workers hash and zero. All of it is for whoever
  * makes turns (front/turns.h), but where a function says that any thread may call it.
  */
 #ifndef BATON_FRONT_PATHS_H
 #define BATON_FRONT_PATHS_H
 
 #include "core/directory.h"
-#include "core/port.h"
-#include "mpi/fabric.h"
+#include "core/ground.h"
+#include "core/net.h"
 #include "shm/copy.h"
 
 struct page;
 struct paths;
 
 struct paths_wish {
-    struct fabric *fabric;
+    const struct ground *ground;
+    const struct net *net;
     const struct settings *settings;
     struct logger *log;
     const struct directory *directory;

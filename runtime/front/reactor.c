@@ -194,7 +194,7 @@ static void end_given_up(struct baton *b, uint64_t now)
 /* Whether all that can happen rings the bell of a thread that sleeps on it, and not before it has happened. */
 static bool is_rung(const struct baton *b)
 {
-    return fabric_nodes(b->fabric) == 1 && b->loop.is_threaded;
+    return !b->on.net->has_nodes && b->loop.is_threaded;
 }
 
 bool reactor_turn(struct baton *b, uint64_t began)
@@ -218,7 +218,7 @@ bool reactor_turn(struct baton *b, uint64_t began)
         l->woke_ns = tells && is_rung(b) && events_are_watched(&b->events) ? now : 0;
     l->is_cut = n == LOOP_EVENTS || l->kept.outcome != NULL;
     turns_ring(b, now);
-    fabric_ring(b->fabric);
+    b->on.net->ring(b->on.net->self);
     count_add(&l->num_turns, 1);
     l->snapshot_is_stale |= active;
     if (snapshot_is_due(b, now))
@@ -243,7 +243,7 @@ bool reactor_must_poll(const struct baton *b)
 static void look_at_rings(struct baton *b)
 {
     struct loop *l = &b->loop;
-    const uint32_t rings = fabric_rings(b->fabric);
+    const uint32_t rings = b->on.net->rings(b->on.net->self);
     if (rings != l->rings)
         l->rung_ns = clock_now_ns();
     l->rings = rings;
@@ -275,7 +275,7 @@ static uint64_t spin_ns(const struct baton *b)
 uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 {
     uint64_t now = clock_now_ns(), due = core_next_ns(b->core), ring = turns_due_ns(b);
-    const bool wakes = is_rung(b) || fabric_is_rung(b->fabric);
+    const bool wakes = is_rung(b) || b->on.net->is_rung(b->on.net->self);
     const bool has_bells = wakes && !closing_has_begun(&b->closing); /* MPI's own steps ring nobody */
     uint64_t cap = (has_bells ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
     const uint64_t rung = b->loop.rung_ns, quiet_since = rung > idle_since ? rung : idle_since;
@@ -330,7 +330,7 @@ static void idle(struct baton *b, uint32_t seen, uint64_t idle_since)
     if (yields)
         sched_yield();
     else
-        bell_sleep(fabric_bell(b->fabric), seen, rest);
+        bell_sleep(ground_bell(b->on.ground), seen, rest);
     take_turns(b);
     atomic_store_explicit(&t->woken_ns, 0, memory_order_relaxed);
 }
@@ -351,7 +351,7 @@ static void come_to_rest(struct baton *b)
 {
     uint64_t until = clock_now_ns() + REST_NS;
     core_shut(b->core, clock_now_ns());
-    while ((core_is_busy(b->core) || fabric_busy(b->fabric) > 0) && clock_now_ns() < until)
+    while ((core_is_busy(b->core) || b->on.net->path.busy(b->on.net->self)) && clock_now_ns() < until)
         if (!reactor_turn(b, clock_now_ns()))
             sched_yield();
 }
@@ -429,7 +429,7 @@ void reactor_fini(struct loop *l)
 
 int reactor_start(struct baton *b)
 {
-    if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
+    if (b->on.mode == BATON_PROGRESS_CALLER)
         return 0;
     const int rank = task_rank(0); /* the reactor's too, until it asks for more; it never is a real-time thread */
     b->loop.turns.least_rank = rank < TASK_NORMAL ? rank : TASK_NORMAL;
@@ -503,7 +503,7 @@ int reactor_stop(struct baton *b)
         return b->core != NULL ? stop_in_caller(b) : 0;
     atomic_store_explicit(&l->stop, true, memory_order_release);
     sem_post(&l->go); /* the thread still waits for it if start failed after the thread was made */
-    bell_ring(fabric_bell(b->fabric));
+    bell_ring(ground_bell(b->on.ground));
     if (!await_end(b))
         return BATON_EPEER;
     pthread_join(l->thread, NULL);
@@ -518,7 +518,7 @@ static bool abandon_thread(struct baton *b)
     unsigned looks = 0;
     atomic_store_explicit(&l->abandon, true, memory_order_seq_cst);
     sem_post(&l->go);
-    bell_ring(fabric_bell(b->fabric));
+    bell_ring(ground_bell(b->on.ground));
     while (looks < ABANDON_LOOKS && !latch_wait(&l->ended, clock_now_ns() + LOOK_NS))
         looks++;
     const bool has_ended = looks < ABANDON_LOOKS;
@@ -538,13 +538,13 @@ void reactor_abandon(void *arg)
     log_line(&b->log, LOG_ERROR, "MPI_Finalize was called and baton_close was not called: open transfers get no event");
     b->state = CONTEXT_LEFT;
     if (!b->loop.is_threaded) {
-        fabric_hurry(b->fabric, b->settings.close_ms);
+        b->on.world->hurry(b->on.world->self, b->settings.close_ms);
         late_close(b); /* first: other ranks that wait for caches may be in this agreement, and in no other one */
     }
     /* Before MPI can abort. If a thread makes turns, this ends the one that hears rings, and logs. */
-    fabric_finalize(b->fabric);
+    b->on.world->finalize(b->on.world->self);
     if (b->loop.is_threaded && abandon_thread(b)) {
-        fabric_silence(b->fabric); /* it may have begun to listen since */
+        b->on.world->silence(b->on.world->self); /* it may have begun to listen since */
         late_close(b);
     }
 }

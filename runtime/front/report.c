@@ -68,7 +68,7 @@ int baton_progress(baton_t *b)
         rc = context_check_started(b);
     if (rc != 0)
         return rc;
-    if (fabric_mode(b->fabric) != BATON_PROGRESS_CALLER)
+    if (b->on.mode != BATON_PROGRESS_CALLER)
         return error_set(BATON_ESTATE, "the reactor thread makes progress by itself");
     lend_turn(b);
     return (int)events_waiting(&b->events);
@@ -123,7 +123,7 @@ static int check_asked(const struct baton *b, const baton_stats_t *asked)
     int rc = asked->num_peers > 0 ? context_check_started(b) : 0;
     if (rc != 0)
         return rc;
-    const uint32_t size = fabric_size(b->fabric);
+    const uint32_t size = b->on.ground->num_peers;
     if (asked->num_peers > 0 && (asked->first_peer >= size || asked->num_peers > size - asked->first_peer))
         return error_set(BATON_EINVAL, "%u ranks from rank %u on, of a world of %u", asked->num_peers,
                          asked->first_peer, size);

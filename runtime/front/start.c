@@ -31,18 +31,24 @@ static uint64_t aligned(uint64_t n)
     return (n + 63) & ~UINT64_C(63);
 }
 
-static uint32_t neighbours(const struct baton *b)
+static int agree(const struct baton *b, const char *step, int local)
 {
-    return fabric_neighbours(b->fabric, fabric_rank(b->fabric), fabric_size(b->fabric));
+    return b->on.world->agree(b->on.world->self, step, local);
+}
+
+static bool is_lost(const struct baton *b)
+{
+    return b->on.world->is_lost(b->on.world->self);
 }
 
 static struct layout layout_of(const struct baton *b)
 {
     const struct settings *s = &b->settings;
-    struct layout l = {.board = FABRIC_META_OFFSET};
+    struct layout l = {.board = GROUND_META_OFFSET};
     l.arena = aligned(l.board + s->leases * 8);
     l.card = aligned(l.arena + s->table_bytes);
-    uint64_t area = aligned(l.card + WIRE_CARD_MAX), area_bytes = areas_bytes((uint32_t)s->leases, neighbours(b));
+    uint64_t area = aligned(l.card + WIRE_CARD_MAX),
+             area_bytes = areas_bytes((uint32_t)s->leases, b->on.ground->places);
     l.area = s->handoff > 0 ? area : 0;
     l.stage = (area + (s->handoff > 0 ? area_bytes : 0) + 4095) & ~UINT64_C(4095);
     l.end = l.stage + (b->start.stages ? s->stage_bytes : 0);
@@ -74,9 +80,9 @@ static int card_write(struct baton *b, const struct layout *l)
                              .index_offset = l->area,
                              .words_offset = l->area,
                              .index_slots = l->area > 0 ? (uint32_t)b->settings.leases : 0,
-                             .words_slots = l->area > 0 ? neighbours(b) : 0,
-                             .pool_offset = fabric_pool_offset(b->fabric),
-                             .segment = (uint64_t)(uintptr_t)fabric_segment(b->fabric)};
+                             .words_slots = l->area > 0 ? b->on.ground->places : 0,
+                             .pool_offset = b->on.ground->pool_offset,
+                             .segment = (uint64_t)(uintptr_t)b->on.ground->segment};
     memcpy(card.host, b->place.host, sizeof card.host);
     if (b->cache != NULL) {
         card.has_geometry = 1;
@@ -88,7 +94,7 @@ static int card_write(struct baton *b, const struct layout *l)
         card.num_regions = b->cache->own->num;
         card.regions = b->cache->own->regions;
     }
-    int n = wire_card_encode(&card, fabric_segment(b->fabric) + l->card, WIRE_CARD_MAX);
+    int n = wire_card_encode(&card, b->on.ground->segment + l->card, WIRE_CARD_MAX);
     return n < 0 ? error_set(n, "the cache's description is longer than a card of %u bytes", WIRE_CARD_MAX) : n;
 }
 
@@ -99,7 +105,7 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
                            .pp = (uint16_t)b->who.pp,
                            .tp_rank = (uint16_t)b->who.tp_rank,
                            .pp_rank = (uint16_t)b->who.pp_rank,
-                           .node = fabric_node(b->fabric, fabric_rank(b->fabric)),
+                           .node = b->on.world->node,
                            .package = b->place.package,
                            .numa = b->place.numa,
                            .incarnation = b->incarnation,
@@ -122,7 +128,7 @@ static int hosts_exchange(struct baton *b, void *room)
 {
     const struct directory *d = b->directory;
     _Static_assert(sizeof b->place.host == sizeof d->hosts[0], "a host's name has one size");
-    int rc = fabric_exchange(b->fabric, b->place.host, sizeof b->place.host, room);
+    int rc = b->on.world->exchange(b->on.world->self, b->place.host, sizeof b->place.host, room);
     if (rc == 0)
         memcpy(d->hosts, room, d->num_ranks * sizeof d->hosts[0]);
     for (uint32_t r = 0; r < d->num_ranks; r++)
@@ -135,32 +141,33 @@ static int directory_build(struct baton *b, const struct layout *l)
     uint8_t row[WIRE_ROW_BYTES];
     struct plan_why why = {{0}};
     const size_t row_bytes = sizeof b->place.host > WIRE_ROW_BYTES ? sizeof b->place.host : WIRE_ROW_BYTES;
-    uint8_t *rows = malloc(fabric_size(b->fabric) * row_bytes);
+    uint8_t *rows = malloc(b->on.ground->num_peers * row_bytes);
     int card_bytes = rows == NULL ? error_set(BATON_ENOMEM, "no memory for the directory") : card_write(b, l);
-    int rc = fabric_agree(b->fabric, "card", card_bytes < 0 ? card_bytes : 0);
+    int rc = agree(b, "card", card_bytes < 0 ? card_bytes : 0);
     if (rc == 0) {
-        fabric_sync(b->fabric);
+        b->on.net->sync(b->on.net->self);
         row_write(b, l, (uint32_t)card_bytes, row);
-        rc = fabric_exchange(b->fabric, row, WIRE_ROW_BYTES, rows);
+        rc = b->on.world->exchange(b->on.world->self, row, WIRE_ROW_BYTES, rows);
     }
     if (rc == 0) {
-        rc = directory_create(rows, fabric_size(b->fabric), &b->directory, &why);
+        rc = directory_create(rows, b->on.ground->num_peers, &b->directory, &why);
         if (rc == 0)
-            rc = directory_measure(b->directory, fabric_rank(b->fabric));
+            rc = directory_measure(b->directory, b->on.ground->self);
         if (rc != 0)
             error_set(rc, "%s", why.text);
-        rc = fabric_agree(b->fabric, "directory", rc);
+        rc = agree(b, "directory", rc);
     }
     if (rc == 0)
         rc = hosts_exchange(b, rows); /* whose rows were taken */
-    if (!fabric_is_lost(b->fabric))   /* else MPI may still write there */
+    if (!is_lost(b))                  /* else MPI may still write there */
         free(rows);
     return rc;
 }
 
 static int core_build(struct baton *b, const struct layout *l)
 {
-    const struct paths_wish wish = {.fabric = b->fabric,
+    const struct paths_wish wish = {.ground = b->on.ground,
+                                    .net = b->on.net,
                                     .settings = &b->settings,
                                     .log = &b->log,
                                     .directory = b->directory,
@@ -175,26 +182,26 @@ static int core_build(struct baton *b, const struct layout *l)
                                     .cache = b->cache,
                                     .driver = b->start.driver.copy != NULL ? &b->start.driver : NULL};
     int rc = paths_create(&wish, &b->paths);
-    if (!events_know_ranks(&b->events, fabric_size(b->fabric)))
-        return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", fabric_size(b->fabric));
+    if (!events_know_ranks(&b->events, b->on.ground->num_peers))
+        return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", b->on.ground->num_peers);
     if (rc == 0)
         rc = meter_start(b, getenv);
     if (rc != 0)
         return rc;
-    rc = faults_create(getenv("BATON_FAULT"), fabric_rank(b->fabric), paths_port(b->paths), fabric_size(b->fabric),
+    rc = faults_create(getenv("BATON_FAULT"), b->on.ground->self, paths_port(b->paths), b->on.ground->num_peers,
                        cache_touchable(b->cache), b->settings.handoff == 2, &b->faults);
     if (rc != 0)
         return rc;
     b->port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths);
-    b->loop.turns.can_lend = fabric_mode(b->fabric) != BATON_PROGRESS_CALLER && fabric_nodes(b->fabric) == 1 &&
-                             b->port->handoff != NULL && paths_can_lend(b->paths);
+    b->loop.turns.can_lend = b->on.mode != BATON_PROGRESS_CALLER && !b->on.net->has_nodes && b->port->handoff != NULL &&
+                             paths_can_lend(b->paths);
     struct core_config config = {.settings = &b->settings,
                                  .directory = b->directory,
-                                 .self = fabric_rank(b->fabric),
+                                 .self = b->on.ground->self,
                                  .geometry = b->cache != NULL ? &b->cache->geometry : NULL,
                                  .path = paths_table(b->paths),
                                  .path_out = paths_table_out(b->paths),
-                                 .arena = fabric_segment(b->fabric) + l->arena,
+                                 .arena = b->on.ground->segment + l->arena,
                                  .arena_bytes = b->settings.table_bytes,
                                  .port = b->port,
                                  .log = &b->log,
@@ -211,12 +218,13 @@ static int core_build(struct baton *b, const struct layout *l)
 /* The segments: what does not depend on caches that come late. */
 static int first_half(struct baton *b, const struct layout *l)
 {
-    int rc = fabric_start(b->fabric, l->end - FABRIC_META_OFFSET, cache_pool_bytes(b->cache), b->place.memory_bytes,
-                          bind_near, b);
+    const struct world_segment wish = {l->end - GROUND_META_OFFSET, cache_pool_bytes(b->cache), b->place.memory_bytes,
+                                       bind_near, b};
+    int rc = b->on.world->start(b->on.world->self, &wish);
     if (rc == 0 && l->area > 0) /* MPI may hand out memory of an earlier context again */
-        memset(fabric_segment(b->fabric) + l->area, 0, l->stage - l->area);
+        memset(b->on.ground->segment + l->area, 0, l->stage - l->area);
     if (rc == 0 && b->cache != NULL && b->cache->own == NULL)
-        cache_place(b->cache, fabric_segment(b->fabric) + fabric_pool_offset(b->fabric));
+        cache_place(b->cache, b->on.ground->segment + b->on.ground->pool_offset);
     return rc;
 }
 
@@ -227,7 +235,7 @@ static bool must_expose(const struct baton *b)
     uint32_t r = 0;
     while (r < d->num_ranks && !cache_is_exposed(d->rows[r].features))
         r++;
-    return r < d->num_ranks && fabric_nodes(b->fabric) > 1;
+    return r < d->num_ranks && b->on.net->has_nodes;
 }
 
 /*
@@ -236,12 +244,12 @@ static bool must_expose(const struct baton *b)
  */
 static void warn_of_gaps(const struct baton *b)
 {
-    const struct directory_engine *e = &b->directory->engines[b->directory->engine_of[fabric_rank(b->fabric)]];
+    const struct directory_engine *e = &b->directory->engines[b->directory->engine_of[b->on.ground->self]];
     struct plan_why why;
     uint32_t first = 0;
     while (first < e->num_ranks && e->members[first].num_boxes == 0)
         first++;
-    if (first == e->num_ranks || e->ranks[first] != fabric_rank(b->fabric))
+    if (first == e->num_ranks || e->ranks[first] != b->on.ground->self)
         return;
     if (plan_check_whole(&b->cache->geometry, e->members, e->num_ranks, &why) == BATON_ESOURCE)
         log_line(&b->log, LOG_WARN, "engine %s has a part of the model only, and nothing else is moved to it: %s",
@@ -256,16 +264,16 @@ static int second_half(struct baton *b, const struct layout *l)
     if (rc == 0)
         warn_of_gaps(b);
     if (rc == 0 && must_expose(b))
-        rc = fabric_expose(b->fabric, cache_is_exposed(cache_features(b->cache)) ? cache_regions(b->cache) : &none);
-    fabric_spare(b->fabric, l->stage, l->end - l->stage);
+        rc = b->on.world->expose(b->on.world->self,
+                                 cache_is_exposed(cache_features(b->cache)) ? cache_regions(b->cache) : &none);
     if (rc == 0)
-        rc = fabric_doorbell(b->fabric, turns_rung, b, binding_cpus(&b->binding));
+        rc = b->on.world->doorbell(b->on.world->self, turns_rung, b, binding_cpus(&b->binding));
     if (rc == 0)
-        rc = fabric_selftest(b->fabric);
+        rc = b->on.world->selftest(b->on.world->self, l->stage, l->end - l->stage);
     if (rc == 0)
-        rc = fabric_agree(b->fabric, "core", core_build(b, l));
+        rc = agree(b, "core", core_build(b, l));
     if (rc == 0)
-        rc = fabric_agree(b->fabric, "watchdog", stall_watch_start(b));
+        rc = agree(b, "watchdog", stall_watch_start(b));
     if (rc == 0 && b->cache != NULL && b->cache->own != NULL)
         memory_own_settle(b->cache->own); /* every rank of the node has looked */
     return rc;
@@ -274,7 +282,7 @@ static int second_half(struct baton *b, const struct layout *l)
 static int start_listening(struct baton *b)
 {
     int rc = reactor_start(b);
-    return rc == 0 ? fabric_on_finalize(b->fabric, reactor_abandon, b) : rc;
+    return rc == 0 ? b->on.world->on_finalize(b->on.world->self, reactor_abandon, b) : rc;
 }
 
 /*
@@ -284,7 +292,7 @@ static int start_listening(struct baton *b)
 static void begin_turns(struct baton *b, enum context_state from)
 {
     binding_check(b);
-    if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER) {
+    if (b->on.mode == BATON_PROGRESS_CALLER) {
         core_greet(b->core, clock_now_ns());
         lend_start(&b->lent);
     }
@@ -305,7 +313,7 @@ static int look_at_caches(struct baton *b, bool is_declared, bool *all)
     bool is_ours = is_declared && (b->cache == NULL || b->cache->own == NULL);
     const int mine[2] = {is_declared, is_ours};
     int least[2] = {0, 0};
-    int rc = fabric_least(b->fabric, "caches are declared", mine, least);
+    int rc = b->on.world->least(b->on.world->self, "caches are declared", mine, least);
     *all = least[0] != 0;
     b->start.stages = least[1] == 0;
     return rc;
@@ -322,16 +330,16 @@ int baton_start(baton_t *b)
                 : b->state == CONTEXT_FAILED ? context_check_started(b)
                                              : error_set(BATON_ESTATE, "started already");
     bool is_declared = b->cache != NULL || (b->who.flags & BATON_OPEN_CACHE_LATER) == 0, all = false;
-    rc = fabric_agree(b->fabric, "start", local);
+    rc = agree(b, "start", local);
     if (rc == 0)
         rc = look_at_caches(b, is_declared, &all);
     struct layout l = layout_of(b);
     if (rc == 0)
         rc = first_half(b, &l);
     if (rc == 0)
-        rc = all ? second_half(b, &l) : fabric_agree(b->fabric, "meeting", fabric_meet_init(b->fabric));
+        rc = all ? second_half(b, &l) : agree(b, "meeting", b->on.world->meet_init(b->on.world->self));
     if (rc == 0)
-        rc = fabric_agree(b->fabric, "reactor", start_listening(b)); /* every rank can receive before any rank sends */
+        rc = agree(b, "reactor", start_listening(b)); /* every rank can receive before any rank sends */
     if (rc != 0) {
         if (local == 0)
             fail(b, CONTEXT_OPEN);
@@ -375,8 +383,8 @@ void late_declared(struct baton *b)
         return;
     /* Release: the thread that goes on sees the cache. */
     atomic_store_explicit(&b->start.is_declared, true, memory_order_release);
-    if (fabric_mode(b->fabric) == BATON_PROGRESS_THREAD)
-        bell_ring(fabric_bell(b->fabric));
+    if (b->on.mode == BATON_PROGRESS_THREAD)
+        bell_ring(ground_bell(b->on.ground));
 }
 
 static int late_end(struct baton *b, int rc)
@@ -394,13 +402,13 @@ static int late_end(struct baton *b, int rc)
 static int late_agree(struct baton *b, int local)
 {
     b->start.has_agreed = true;
-    return fabric_agree(b->fabric, "caches that come late", local);
+    return agree(b, "caches that come late", local);
 }
 
 /* One look. BATON_EAGAIN: not all ranks have declared their caches yet. */
 static int late_step(struct baton *b)
 {
-    int rc = fabric_meet(b->fabric, atomic_load_explicit(&b->start.is_declared, memory_order_acquire));
+    int rc = b->on.world->meet(b->on.world->self, atomic_load_explicit(&b->start.is_declared, memory_order_acquire));
     if (rc == BATON_EAGAIN)
         return rc;
     const struct layout layout = layout_of(b);
@@ -413,11 +421,10 @@ int start_forgo(struct baton *b)
 {
     if (b->state != CONTEXT_OPEN)
         return 0;
-    int rc =
-        fabric_agree(b->fabric, "start",
-                     error_set(BATON_ECLOSED, "engine %s on host %s closes before baton_start: was its cache refused?",
-                               b->who.engine, b->place.host));
-    return fabric_is_lost(b->fabric) ? rc : 0;
+    int rc = agree(b, "start",
+                   error_set(BATON_ECLOSED, "engine %s on host %s closes before baton_start: was its cache refused?",
+                             b->who.engine, b->place.host));
+    return is_lost(b) ? rc : 0;
 }
 
 int late_close(struct baton *b)
@@ -427,16 +434,16 @@ int late_close(struct baton *b)
         return 0;
     uint64_t until = clock_now_ns() + b->settings.close_ms * CLOCK_NS_PER_MS;
     error_set(BATON_ECLOSED, "rank %u (engine %s, host %s) closes before all ranks have declared their caches",
-              fabric_rank(b->fabric), b->who.engine, b->place.host);
-    int rc = fabric_meet_close(b->fabric, until);
+              b->on.ground->self, b->who.engine, b->place.host);
+    int rc = b->on.world->meet_close(b->on.world->self, until);
     if (rc == BATON_EPEER)
         return rc;
     snprintf(met, sizeof met, "%s", baton_errmsg());
     uint64_t now = clock_now_ns();
-    fabric_hurry(b->fabric, until > now ? (until - now) / CLOCK_NS_PER_MS : 0);
+    b->on.world->hurry(b->on.world->self, until > now ? (until - now) / CLOCK_NS_PER_MS : 0);
     int agreed =
         late_agree(b, error_set(BATON_ECLOSED, "the context closes before all ranks have declared their caches"));
-    if (!fabric_is_lost(b->fabric))
+    if (!is_lost(b))
         return 0;
     return rc == 0 ? agreed : error_set(agreed, "not all ranks came to close (BATON_CLOSE_MS); before, %s", met);
 }
@@ -444,7 +451,7 @@ int late_close(struct baton *b)
 int late_run(struct baton *b)
 {
     const struct loop *l = &b->loop;
-    struct bell *bell = fabric_bell(b->fabric);
+    struct bell *bell = ground_bell(b->on.ground);
     int rc = BATON_EAGAIN;
     while (rc == BATON_EAGAIN && !reactor_must_end(l)) {
         uint32_t seen = bell_look(bell);
@@ -458,7 +465,7 @@ int late_run(struct baton *b)
 /* Whether MPI bears that the calling thread goes on with the start. */
 static bool late_may(const struct baton *b)
 {
-    return fabric_mode(b->fabric) != BATON_PROGRESS_CALLER || lend_is_mine(b) || fabric_bears_threads(b->fabric);
+    return b->on.mode != BATON_PROGRESS_CALLER || lend_is_mine(b) || b->on.world->bears_threads;
 }
 
 /* One look in the caller's thread, unless another thread is at it. */
@@ -481,14 +488,14 @@ int baton_cache_ready(baton_t *b)
     if (state == CONTEXT_LEFT)
         return context_check_started(b);
     const bool may = state != CONTEXT_WAITING || late_may(b);
-    if (state == CONTEXT_WAITING && may && fabric_mode(b->fabric) == BATON_PROGRESS_CALLER)
+    if (state == CONTEXT_WAITING && may && b->on.mode == BATON_PROGRESS_CALLER)
         late_lend(b);
     rc = atomic_load_explicit(&l->ready, memory_order_acquire);
     if (rc == BATON_EAGAIN && !may)
         return error_set(rc, "the thread that lends itself has not gone on yet: baton_progress makes this one it");
     if (rc == BATON_EAGAIN) {
         char missing[128];
-        fabric_meet_missing(b->fabric, missing, sizeof missing);
+        b->on.world->meet_missing(b->on.world->self, missing, sizeof missing);
         return error_set(rc, "not every rank has declared its cache%s%s", missing[0] != '\0' ? "; " : "", missing);
     }
     if (rc != 0)

@@ -8,14 +8,14 @@
 
 static void add_paths(struct baton *b, baton_stats_t *out)
 {
-    const struct fabric_counts fabric = fabric_counts(b->fabric);
-    const uint64_t bad = fabric.messages_bad + paths_messages_bad(b->paths);
+    const struct net_counts net = b->on.net->counts(b->on.net->self);
+    const uint64_t bad = net.messages_bad + paths_messages_bad(b->paths);
     out->messages_received += bad;
     out->messages_bad += bad;
-    out->flushes = fabric.flushes;
-    out->settled = fabric.settled;
-    out->poisoned = fabric.poisoned;
-    out->reads_parked = fabric.parked;
+    out->flushes = net.flushes;
+    out->settled = net.settled;
+    out->poisoned = net.poisoned;
+    out->reads_parked = net.parked;
     memcpy(out->peers, paths_peers(b->paths), sizeof out->peers);
 }
 

@@ -80,14 +80,14 @@ void turns_ring_all(struct baton *b)
 
 uint32_t turns_look(struct baton *b)
 {
-    uint32_t rings = bell_look(fabric_bell(b->fabric));
+    uint32_t rings = bell_look(ground_bell(b->on.ground));
     atomic_store_explicit(&b->loop.turns.seen, rings, memory_order_relaxed);
     return rings;
 }
 
 static bool has_rung(const struct baton *b)
 {
-    return bell_look(fabric_bell(b->fabric)) != atomic_load_explicit(&b->loop.turns.seen, memory_order_relaxed);
+    return bell_look(ground_bell(b->on.ground)) != atomic_load_explicit(&b->loop.turns.seen, memory_order_relaxed);
 }
 
 /* Where such a call is queued, no other thread makes turns until the reactor has taken it. */
@@ -140,10 +140,10 @@ static void has_rung_it(struct baton *b)
 /* A reactor that was abandoned does not sleep. */
 void turns_wake(struct baton *b)
 {
-    if (fabric_mode(b->fabric) == BATON_PROGRESS_CALLER) /* nobody sleeps on the bell */
+    if (b->on.mode == BATON_PROGRESS_CALLER) /* nobody sleeps on the bell */
         return;
     if (may_ring(b))
-        bell_ring(fabric_bell(b->fabric));
+        bell_ring(ground_bell(b->on.ground));
     has_rung_it(b);
 }
 
@@ -210,10 +210,10 @@ static void attend(struct baton *b, uint64_t now)
     const uint64_t woken = woken_ns(t);
     atomic_store_explicit(&t->attended_ns, now, memory_order_relaxed);
     if (woken <= now + TURNS_OWED_NS) {
-        bell_attend(fabric_bell(b->fabric), now);
+        bell_attend(ground_bell(b->on.ground), now);
     } else if (atomic_load_explicit(&t->hurried_ns, memory_order_relaxed) != woken) {
         atomic_store_explicit(&t->hurried_ns, woken, memory_order_relaxed);
-        bell_ring(fabric_bell(b->fabric)); /* it sleeps again, for less */
+        bell_ring(ground_bell(b->on.ground)); /* it sleeps again, for less */
         turns_look(b);
     }
 }
@@ -258,7 +258,7 @@ static bool turn_for_poll(struct baton *b, uint64_t spun)
     if (owed != 0 && (!turns || now > owed + TURNS_OWED_NS))
         turns_ring_all(b);
     if (turns && !turn_here(b, TURNS_POLL, now, LENT_NS)) {
-        bell_ring(fabric_bell(b->fabric));
+        bell_ring(ground_bell(b->on.ground));
         turns_look(b); /* that one woke the reactor, and is not for the next poll */
     }
     return turns;

@@ -40,7 +40,7 @@ int control_open(struct control *c, struct world *w, const struct windows *v);
 /** The local part of opening: posts the receives on `comm`, which belongs to the channel from now on. */
 int control_begin(struct control *c, struct world *w, const struct windows *v, MPI_Comm comm);
 
-/** See fabric_send. */
+/** See core/net.h. */
 int control_send(struct control *c, uint32_t peer, const void *message, uint32_t bytes);
 
 /** Posts again the receives whose messages were handed out. */

@@ -13,26 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/page.h"
-#include "mpi/control.h"
-#include "mpi/meeting.h"
-#include "mpi/quirks.h"
-#include "mpi/ringing.h"
-#include "mpi/rma.h"
 #include "mpi/selftest.h"
-#include "mpi/windows.h"
-#include "mpi/world.h"
-
-struct fabric {
-    struct world world;
-    struct windows windows;
-    struct control control;
-    struct quirks quirks;
-    struct rma rma;
-    struct meeting meeting;
-    struct ringing ringing;
-    bool is_started;
-    unsigned turn;
-};
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
@@ -48,6 +29,7 @@ int fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_m
             free(f);
         return error;
     }
+    fabric_fill(f);
     *out = f;
     return 0;
 }
@@ -70,87 +52,51 @@ int fabric_comm(int handle, MPI_Comm *out)
     return 0;
 }
 
-uint32_t fabric_rank(const struct fabric *f)
+int fabric_agree(void *self, const char *step, int local)
 {
-    return (uint32_t)f->world.rank;
-}
-
-uint32_t fabric_size(const struct fabric *f)
-{
-    return (uint32_t)f->world.size;
-}
-
-uint32_t fabric_node(const struct fabric *f, uint32_t rank)
-{
-    return f->world.node_of[rank];
-}
-
-uint32_t fabric_neighbours(const struct fabric *f, uint32_t rank, uint32_t end)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < end; i++)
-        n += fabric_node(f, i) == fabric_node(f, rank);
-    return n;
-}
-
-uint32_t fabric_nodes(const struct fabric *f)
-{
-    return f->world.nodes;
-}
-
-baton_progress_mode_t fabric_mode(const struct fabric *f)
-{
-    return f->world.mode;
-}
-
-int fabric_agree(struct fabric *f, const char *step, int local)
-{
+    struct fabric *f = self;
     return steps_agree(&f->world.steps, step, local);
 }
 
-bool fabric_bears_threads(const struct fabric *f)
+bool fabric_is_lost(const void *self)
 {
-    return f->world.level >= MPI_THREAD_MULTIPLE && !f->quirks.one_thread;
-}
-
-bool fabric_is_lost(const struct fabric *f)
-{
+    const struct fabric *f = self;
     return f->world.steps.is_lost;
 }
 
-int fabric_least(struct fabric *f, const char *step, const int mine[2], int least[2])
+int fabric_least(void *self, const char *step, const int mine[2], int least[2])
 {
+    struct fabric *f = self;
     return steps_least(&f->world.steps, step, mine, least);
 }
 
-bool fabric_exposes(const struct fabric *f)
+int fabric_meet_init(void *self)
 {
-    return f->windows.exposure.way != EXPOSURE_NONE;
-}
-
-int fabric_meet_init(struct fabric *f)
-{
+    struct fabric *f = self;
     int error = meeting_init(&f->meeting, &f->world.steps);
     f->windows.is_pool_used = true; /* start returns before the meeting */
-    for (uint32_t r = 0; error == 0 && r < fabric_size(f); r++)
-        meeting_watch(&f->meeting, &f->world.steps, (int)r, fabric_process(f, r));
+    for (int r = 0; error == 0 && r < f->world.size; r++)
+        meeting_watch(&f->meeting, &f->world.steps, r, windows_process(&f->windows, (uint32_t)r));
     return error;
 }
 
 static const char meeting_name[] = "caches that come late";
 
-int fabric_meet(struct fabric *f, bool is_here)
+int fabric_meet(void *self, bool is_here)
 {
+    struct fabric *f = self;
     return meeting_wait(&f->meeting, &f->world.steps, meeting_name, is_here);
 }
 
-void fabric_meet_missing(const struct fabric *f, char *text, size_t size)
+void fabric_meet_missing(const void *self, char *text, size_t size)
 {
+    const struct fabric *f = self;
     meeting_missing(&f->meeting, &f->world.steps, text, size);
 }
 
-int fabric_meet_close(struct fabric *f, uint64_t until_ns)
+int fabric_meet_close(void *self, uint64_t until_ns)
 {
+    struct fabric *f = self;
     return meeting_close(&f->meeting, &f->world.steps, meeting_name, until_ns);
 }
 
@@ -188,11 +134,10 @@ static void undo_start(struct fabric *f)
     windows_close(&f->windows, &f->world);
 }
 
-int fabric_start(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uint64_t memory_limit,
-                 void (*bind_pages)(void *base, uint64_t bytes, void *arg), void *bind_arg)
+int fabric_start(void *self, const struct world_segment *wish)
 {
-    const struct windows_wish wish = {meta_bytes, pool_bytes, memory_limit, bind_pages, bind_arg};
-    int error = windows_open(&f->windows, &f->world, &wish);
+    struct fabric *f = self;
+    int error = windows_open(&f->windows, &f->world, wish);
     if (error)
         return error;
     choose_quirks(f);
@@ -202,156 +147,145 @@ int fabric_start(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uin
         int local = check_threads(f);
         if (local == 0)
             local = rma_init(&f->rma, &f->world, &f->windows, &f->quirks);
+        if (local == 0)
+            local = fabric_find_peers(f);
         error = steps_agree(&f->world.steps, "one-sided operations", local);
     }
     if (error)
         undo_start(f);
     else
         f->is_started = true;
+    f->calls.bears_threads = f->world.level >= MPI_THREAD_MULTIPLE && !f->quirks.one_thread;
     return error;
 }
 
-int fabric_exchange(struct fabric *f, const void *row, uint32_t row_bytes, void *rows)
+int fabric_exchange(void *self, const void *row, uint32_t row_bytes, void *rows)
 {
+    struct fabric *f = self;
     int error = steps_allgather(&f->world.steps, "directory", row, (int)row_bytes, rows);
     return f->world.steps.is_lost ? error : steps_agree(&f->world.steps, "directory", error);
 }
 
-int fabric_doorbell(struct fabric *f, void (*rung)(void *arg), void *arg, const char *cpus)
+int fabric_doorbell(void *self, void (*rung)(void *arg), void *arg, const char *cpus)
 {
+    struct fabric *f = self;
     return ringing_open(&f->ringing, &f->world, rung, arg, cpus);
 }
 
-bool fabric_is_rung(const struct fabric *f)
+bool fabric_is_rung(const void *self)
 {
+    const struct fabric *f = self;
     return ringing_is_rung(&f->ringing);
 }
 
-uint32_t fabric_rings(const struct fabric *f)
+uint32_t fabric_rings(const void *self)
 {
+    const struct fabric *f = self;
     return doorbell_heard(&f->ringing.doorbell) + f->ringing.doorbell.rung;
 }
 
-void fabric_ring(struct fabric *f)
+void fabric_ring(void *self)
 {
+    struct fabric *f = self;
     ringing_flush(&f->ringing, &f->world);
 }
 
-bool fabric_silence(struct fabric *f)
+bool fabric_silence(void *self)
 {
+    struct fabric *f = self;
     return doorbell_silence(&f->ringing.doorbell);
 }
 
-int fabric_expose(struct fabric *f, const struct path_regions *mine)
+int fabric_expose(void *self, const struct path_regions *mine)
 {
+    struct fabric *f = self;
     if (mine->num > 0)
         f->windows.mine = *mine;
-    return exposure_open(&f->windows.exposure, &f->world, mine);
+    const int error = exposure_open(&f->windows.exposure, &f->world, mine);
+    f->net.exposes = f->windows.exposure.way != EXPOSURE_NONE;
+    return error;
 }
 
-void fabric_spare(struct fabric *f, uint64_t offset, uint64_t bytes)
+int fabric_selftest(void *self, uint64_t offset, uint64_t bytes)
 {
+    struct fabric *f = self;
     f->windows.spare_offset = offset;
     f->windows.spare_bytes = bytes;
-}
-
-int fabric_selftest(struct fabric *f)
-{
     return selftest_run(&f->world, &f->windows, &f->quirks);
-}
-
-/* ---- segments ---------------------------------------------------------------------------------------------------- */
-
-uint8_t *fabric_segment(const struct fabric *f)
-{
-    return f->windows.segment;
-}
-
-uint64_t fabric_pool_offset(const struct fabric *f)
-{
-    return f->windows.pool_offset;
-}
-
-uint8_t *fabric_mapped(const struct fabric *f, uint32_t peer, uint64_t *bytes)
-{
-    if (f->windows.segments[peer].mapped == NULL)
-        return NULL;
-    if (bytes != NULL)
-        *bytes = f->windows.segments[peer].bytes;
-    return f->windows.segments[peer].mapped;
-}
-
-int fabric_process(const struct fabric *f, uint32_t peer)
-{
-    return windows_process(&f->windows, peer);
-}
-
-struct bell *fabric_bell(const struct fabric *f)
-{
-    return (struct bell *)f->windows.segment;
 }
 
 /* ---- the reactor's ----------------------------------------------------------------------------------------------- */
 
-int fabric_send(struct fabric *f, uint32_t peer, const void *message, uint32_t bytes)
+int fabric_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
+    struct fabric *f = self;
     return control_send(&f->control, peer, message, bytes);
 }
 
-int fabric_read(struct fabric *f, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+int fabric_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
+    struct fabric *f = self;
     doorbell_ring(&f->ringing.doorbell, peer, clock_now_ns()); /* over some transports the peer has to help */
     return rma_read(&f->rma, peer, offset, bytes, tag);
 }
 
-int fabric_read_word(struct fabric *f, uint32_t peer, uint64_t offset, uint64_t tag)
+int fabric_read_word(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
+    struct fabric *f = self;
     return rma_read_word(&f->rma, peer, offset, tag);
 }
 
-int64_t fabric_move(struct fabric *f, const struct path_leg *leg, uint64_t budget)
+int64_t fabric_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
+    struct fabric *f = self;
     return rma_move(&f->rma, leg, budget);
 }
 
-int fabric_settle(struct fabric *f, uint32_t peer, uint64_t tag)
+int fabric_settle(void *self, uint32_t peer, uint64_t tag)
 {
+    struct fabric *f = self;
     return rma_settle(&f->rma, peer, tag);
 }
 
-enum path_park fabric_park(struct fabric *f, uint32_t peer, uint64_t tag)
+enum path_park fabric_park(void *self, uint32_t peer, uint64_t tag)
 {
+    struct fabric *f = self;
     return rma_park(&f->rma, peer, tag);
 }
 
-bool fabric_ended(struct fabric *f, uint32_t peer)
+bool fabric_ended(void *self, uint32_t peer)
 {
+    struct fabric *f = self;
     return rma_ended(&f->rma, peer);
 }
 
-void fabric_sync(struct fabric *f)
+void fabric_sync(void *self)
 {
+    struct fabric *f = self;
     windows_sync(&f->windows);
 }
 
-uint64_t fabric_busy(const struct fabric *f)
+bool fabric_busy(const void *self)
 {
-    return rma_busy(&f->rma) + (uint64_t)control_busy(&f->control);
+    const struct fabric *f = self;
+    return rma_busy(&f->rma) > 0 || control_busy(&f->control);
 }
 
-struct fabric_counts fabric_counts(const struct fabric *f)
+struct net_counts fabric_counts(const void *self)
 {
+    const struct fabric *f = self;
     struct rma_counts rma = rma_counts(&f->rma);
-    return (struct fabric_counts){.messages_bad = count_of(&f->control.bad),
-                                  .flushes = rma.flushes,
-                                  .settled = rma.settled,
-                                  .poisoned = rma.poisonings,
-                                  .parked = rma.parked};
+    return (struct net_counts){.messages_bad = count_of(&f->control.bad),
+                               .flushes = rma.flushes,
+                               .settled = rma.settled,
+                               .poisoned = rma.poisonings,
+                               .parked = rma.parked};
 }
 
 /* Messages and completions take turns at being first, so that neither can fill the room of every call. */
-int fabric_progress(struct fabric *f, struct port_event *events, int max)
+int fabric_progress(void *self, struct port_event *events, int max)
 {
+    struct fabric *f = self;
     rma_release(&f->rma);
     control_release(&f->control);
     bool messages_first = f->turn++ & 1;
@@ -361,26 +295,30 @@ int fabric_progress(struct fabric *f, struct port_event *events, int max)
     return n + (messages_first ? rma_progress(&f->rma, events, max) : control_progress(&f->control, events, max));
 }
 
-void fabric_look(struct fabric *f)
+void fabric_look(void *self)
 {
+    struct fabric *f = self;
     control_look(&f->control);
     rma_look(&f->rma);
 }
 
-bool fabric_has_looked(const struct fabric *f)
+bool fabric_has_looked(const void *self)
 {
+    const struct fabric *f = self;
     return control_has_looked(&f->control) && look_has_ended(&f->rma.look);
 }
 
-bool fabric_failed(const struct fabric *f)
+bool fabric_failed(const void *self)
 {
+    const struct fabric *f = self;
     return f->control.has_failed || rma_has_failed(&f->rma);
 }
 
 /* ---- closing ----------------------------------------------------------------------------------------------------- */
 
-int fabric_leave(struct fabric *f, bool late)
+int fabric_leave(void *self, bool late)
 {
+    struct fabric *f = self;
     return steps_leave(&f->world.steps, late);
 }
 
@@ -417,8 +355,9 @@ static int quiesce(struct fabric *f, int local)
 }
 
 /* MPI may still use any of the fabric's memory. */
-int fabric_leave_open(struct fabric *f, const char *why)
+int fabric_leave_open(void *self, const char *why)
 {
+    struct fabric *f = self;
     char sentence[STEPS_SENTENCE_BYTES];
     doorbell_silence(&f->ringing.doorbell);
     snprintf(sentence, sizeof sentence, "%s", why); /* `why` may be the sentence that error_set replaces */
@@ -426,18 +365,21 @@ int fabric_leave_open(struct fabric *f, const char *why)
     return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", sentence);
 }
 
-void fabric_forget(struct fabric *f)
+void fabric_forget(void *self)
 {
+    struct fabric *f = self;
     doorbell_forget(&f->ringing.doorbell);
 }
 
-int fabric_on_finalize(struct fabric *f, void (*hook)(void *arg), void *arg)
+int fabric_on_finalize(void *self, void (*hook)(void *arg), void *arg)
 {
+    struct fabric *f = self;
     return world_on_finalize(&f->world, hook, arg);
 }
 
-void fabric_finalize(struct fabric *f)
+void fabric_finalize(void *self)
 {
+    struct fabric *f = self;
     doorbell_silence(&f->ringing.doorbell);
     if (!f->quirks.close_first)
         return;
@@ -454,15 +396,17 @@ void fabric_finalize(struct fabric *f)
         log_line(f->world.log, LOG_ERROR, "MPI_Finalize of this MPI may abort or hang now: %s", baton_errmsg());
 }
 
-void fabric_hurry(struct fabric *f, uint64_t left_ms)
+void fabric_hurry(void *self, uint64_t left_ms)
 {
+    struct fabric *f = self;
     uint64_t limit_ms = left_ms > 1000 ? left_ms : 1000;
     if (f->world.settings.start_ms > limit_ms)
         f->world.settings.start_ms = limit_ms;
 }
 
-int fabric_close(struct fabric *f, int local)
+int fabric_close(void *self, int local)
 {
+    struct fabric *f = self;
     if (quiesce(f, local) != 0)
         return fabric_leave_open(f, baton_errmsg());
     if (f->is_started && f->quirks.keeps_window)
@@ -475,6 +419,7 @@ int fabric_close(struct fabric *f, int local)
     }
     meeting_fini(&f->meeting, &f->world.steps);
     world_close(&f->world);
+    free(f->peers);
     free(f);
     return 0;
 }
@@ -489,7 +434,7 @@ static const char *component(const struct fabric *f, const char *name)
     return is_open_mpi ? "sm" : "not named by this MPI"; /* sm alone gives its windows no name in Open MPI */
 }
 
-static void describe_windows(const struct fabric *f, struct page *p)
+static void describe_segments(const struct fabric *f, struct page *p)
 {
     const struct windows *v = &f->windows;
     page_print(p, "window on the node: %s, %d ranks, segment %.1f MiB at %p, pool %.1f MiB at +%" PRIu64 "\n",
@@ -499,6 +444,11 @@ static void describe_windows(const struct fabric *f, struct page *p)
         page_print(p, "memory pages: huge\n");
     else
         page_print(p, "memory pages: those that the system chooses: %s\n", v->why_small);
+}
+
+static void describe_far_windows(const struct fabric *f, struct page *p)
+{
+    const struct windows *v = &f->windows;
     if (v->overlay == MPI_WIN_NULL)
         page_print(p, "window over nodes: none, there is one node\n");
     else
@@ -536,17 +486,23 @@ static void describe_quirks(const struct fabric *f, struct page *p)
                f->rma.sieves.max, RMA_PARKED);
 }
 
-void fabric_describe(const struct fabric *f, struct page *p)
+void fabric_describe(const void *self, struct page *p)
 {
+    const struct fabric *f = self;
     const struct world *w = &f->world;
     page_print(p, "world: rank %d of %d, node %" PRIu32 " of %" PRIu32 "%s, %s\n", w->rank, w->size,
                w->node_of[w->rank], w->nodes, w->settings.fake_nodes ? " (pretended: BATON_FAKE_NODES)" : "",
                w->mode == BATON_PROGRESS_THREAD ? "progress by a thread" : "progress by the caller");
-    if (!f->is_started)
-        return;
-    describe_windows(f, p);
+    if (f->is_started)
+        describe_segments(f, p);
+}
+
+void fabric_describe_net(const void *self, struct page *p)
+{
+    const struct fabric *f = self;
+    describe_far_windows(f, p);
     describe_quirks(f, p);
-    ringing_describe(&f->ringing, w, p);
+    ringing_describe(&f->ringing, &f->world, p);
     page_print(p, "control: %d receives, %d places of messages and one a rank, at most %d a peer, %u credits\n",
                INBOX_RECEIVES, SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
 }

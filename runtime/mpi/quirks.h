@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * quirks: what each MPI implementation gets wrong on the rma path, or promises beyond the standard. One row of a table
- * is chosen at start, and fabric_describe prints it. The self-test (selftest.c) takes back what this MPI does not keep.
+ * is chosen at start, and baton_describe prints it. The self-test (selftest.c) takes back what this MPI does not keep.
  *
  * Any thread. Makes no MPI call, so that a test can ask for any library by its version string.
  */
@@ -25,7 +25,7 @@ struct quirks {
     bool keeps_window;         /* once the window was used, MPI_Win_free and MPI_Finalize may hang: it is never freed */
     bool close_first;          /* MPI_Finalize aborts if a window over nodes is open, or if a thread is inside MPI */
     bool is_forced;            /* gets_per_request and puts_per_request come from the environment */
-    const char *why;           /* a sentence for fabric_describe */
+    const char *why;           /* a sentence for baton_describe */
 };
 
 /**

@@ -20,7 +20,7 @@ struct ringing {
     bool was_rung;    /* when that was last told */
 };
 
-/** See fabric_doorbell; *r zeroed before. doorbell_close ends it. */
+/** See doorbell of core/world.h; *r zeroed before. doorbell_close ends it. */
 int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, void *arg, const char *cpus);
 /** Whether ranks of other nodes ring this one, and all that were rung have answered. */
 bool ringing_is_rung(const struct ringing *r);

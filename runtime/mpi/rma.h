@@ -55,7 +55,7 @@ int rma_init(struct rma *r, const struct world *w, const struct windows *v, cons
 /** Nothing may be open (rma_open_ops is 0). */
 void rma_fini(struct rma *r);
 
-/** See fabric_read, fabric_read_word, fabric_move, fabric_settle, fabric_park and fabric_ended. */
+/** See core/path.h and mpi/fabric.h. */
 int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag);
 int64_t rma_move(struct rma *r, const struct path_leg *leg, uint64_t budget);

@@ -65,7 +65,7 @@ int steps_begin(struct steps *s, const char *step);
 /** Polls the step's request until the deadline. `rc` is what the call that started it returned. */
 int steps_finish(struct steps *s, const char *step, int rc, MPI_Request *request);
 
-/** See fabric_agree. */
+/** See core/world.h. */
 int steps_agree(struct steps *s, const char *step, int local);
 /** Whether `mine` is true on every rank: one step. *all is set only on success. */
 int steps_unanimous(struct steps *s, const char *step, bool mine, bool *all);

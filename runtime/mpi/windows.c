@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "core/ground.h"
 #include "memory/huge.h"
-#include "mpi/fabric.h"
 #include "mpi/mpi_error.h"
 #include "mpi/quirks.h"
 
@@ -53,12 +53,12 @@ uint8_t windows_pattern(uint32_t rank, uint32_t at)
 
 /* ---- is there room ----------------------------------------------------------------------------------------------- */
 
-static int lay_out(struct windows *v, const struct windows_wish *wish)
+static int lay_out(struct windows *v, const struct world_segment *wish)
 {
     if (wish->meta_bytes > BYTES_MAX || wish->pool_bytes > BYTES_MAX)
         return error_set(BATON_EINVAL, "a segment of %" PRIu64 " + %" PRIu64 " bytes is too large", wish->meta_bytes,
                          wish->pool_bytes);
-    uint64_t meta_end = round_up(FABRIC_META_OFFSET + wish->meta_bytes, 4096);
+    uint64_t meta_end = round_up(GROUND_META_OFFSET + wish->meta_bytes, 4096);
     v->pool_offset = wish->pool_bytes ? round_up(meta_end, ALIGNMENT) : meta_end;
     v->pool_bytes = wish->pool_bytes;
     v->segment_bytes = round_up(v->pool_offset + wish->pool_bytes, 4096);
@@ -248,7 +248,7 @@ static void touch(uint8_t *base, uint64_t bytes, uint64_t page)
  * Gives every page of my segment its memory now, on my NUMA node, so that no rank meets a page fault, or a SIGBUS,
  * later. The segment begins and ends at a page's boundary.
  */
-static int populate(struct windows *v, const struct windows_wish *wish, const struct logger *log)
+static int populate(struct windows *v, const struct world_segment *wish, const struct logger *log)
 {
     int rc;
     if (madvise(v->segment, v->segment_bytes, MADV_HUGEPAGE) != 0)
@@ -408,7 +408,7 @@ static void name_window(MPI_Win win, char *name)
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
-int windows_open(struct windows *v, struct world *w, const struct windows_wish *wish)
+int windows_open(struct windows *v, struct world *w, const struct world_segment *wish)
 {
     v->shared = v->overlay = MPI_WIN_NULL;
     MPI_Info info = MPI_INFO_NULL;

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/bell.h"
+#include "core/world.h"
 #include "mpi/exposure.h"
 #include "mpi/world.h"
 
@@ -31,14 +32,6 @@
 #define WINDOWS_LIBRARY_OFFSET 160u
 #define WINDOWS_PATTERN_OFFSET 256u
 #define WINDOWS_PATTERN_BYTES (4096u - WINDOWS_PATTERN_OFFSET)
-
-/** What this rank asks for. */
-struct windows_wish {
-    uint64_t meta_bytes, pool_bytes;
-    uint64_t memory_limit;                                     /* 0: not known */
-    void (*bind_pages)(void *base, uint64_t bytes, void *arg); /* to a NUMA node, before the first touch; may be NULL */
-    void *bind_arg;
-};
 
 /** What a rank's MPI library calls itself. */
 struct windows_library {
@@ -65,12 +58,12 @@ struct windows {
     struct windows_segment *segments;   /* by rank */
     struct exposure exposure;           /* of memory that engines own */
     struct path_region pool;            /* my pool, as an address here */
-    struct path_regions mine;           /* the pool, or what fabric_expose was given, as addresses here */
+    struct path_regions mine;           /* the pool, or what my engine exposed, as addresses here */
     char shared_name[MPI_MAX_OBJECT_NAME], overlay_name[MPI_MAX_OBJECT_NAME];
 };
 
 /** Fills *v, zeroed before. Collective, agreed. On an error everything is undone, unless the ranks are lost. */
-int windows_open(struct windows *v, struct world *w, const struct windows_wish *wish);
+int windows_open(struct windows *v, struct world *w, const struct world_segment *wish);
 
 /** Unlocks and frees the windows over nodes: those over engines' memory, and the overlay. Collective. */
 void windows_close_overlay(struct windows *v, struct world *w);

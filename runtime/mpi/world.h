@@ -48,7 +48,7 @@ void world_close(struct world *w);
 /** The ranks in the world of the first `num` ranks of my node, in order. BATON_EMPI. */
 int world_of_node(const struct world *w, int num, int *ranks);
 
-/** See fabric_on_finalize. */
+/** See core/world.h. */
 int world_on_finalize(struct world *w, void (*hook)(void *arg), void *arg);
 
 #endif

@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "baton.h"
-#include "front/inside.h"
+#include "front/context.h"
 #include "mpi/fabric.h"
 
 #define READS 512                      /* more than there are places to read into */
-#define WORD_OFFSET FABRIC_META_OFFSET /* the first word of the lease board */
+#define WORD_OFFSET GROUND_META_OFFSET /* the first word of the lease board */
 #define EXPECTED UINT64_C(0x600dc0de600dc0de)
 #define RAISED UINT64_C(0x0ddc0de0ddc0de00)
 
@@ -63,7 +63,7 @@ static bool read_word(struct fabric *f, uint64_t tag, double seconds, uint64_t *
 
 static void set_word(struct fabric *f, uint64_t word)
 {
-    memcpy(fabric_segment(f) + WORD_OFFSET, &word, sizeof word);
+    memcpy(f->ground.segment + WORD_OFFSET, &word, sizeof word);
     fabric_sync(f);
 }
 
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     snprintf(me.engine, sizeof me.engine, "e%d", rank);
     if (baton_open(MPI_COMM_WORLD, &me, &b) != 0 || baton_start(b) != 0)
         fail(baton_errmsg());
-    struct fabric *f = baton_inside_fabric(b);
+    struct fabric *f = b->on.net->self;
     if (rank == 0)
         set_word(f, EXPECTED);
     MPI_Barrier(MPI_COMM_WORLD);

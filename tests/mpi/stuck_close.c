@@ -6,8 +6,7 @@
  */
 #include <sys/mman.h>
 
-#include "front/inside.h"
-#include "mpi/fabric.h"
+#include "front/context.h"
 #include "with_engine.h"
 #include "with_tune.h"
 
@@ -131,7 +130,7 @@ static void close_without_the_last(bool before_caches)
     unsetenv("PRETEND_MEMORY");
     unsetenv("BATON_CLOSE_MS");
     const void *base = before_caches ? NULL : baton_cache_base(e.cache);
-    const void *segment = fabric_segment(baton_inside_fabric(e.b));
+    const void *segment = e.b->on.ground->segment;
     CHECK(segment != NULL || before_caches);
     MPI_Barrier(MPI_COMM_WORLD);
     if (is_last)

@@ -22,14 +22,14 @@
 static void opens_and_closes(void)
 {
     struct fabric *f = opened();
-    CHECK_EQ(fabric_rank(f), harness.rank);
-    CHECK_EQ(fabric_size(f), harness.size);
+    CHECK_EQ(f->ground.self, harness.rank);
+    CHECK_EQ(f->ground.num_peers, harness.size);
     uint64_t parts = settings.fake_nodes < (uint64_t)harness.size ? settings.fake_nodes : (uint64_t)harness.size;
-    CHECK_EQ(fabric_nodes(f), parts ? parts : 1);
-    CHECK_EQ(fabric_node(f, 0), 0);
-    for (uint32_t r = 1; r < fabric_size(f); r++)
-        CHECK(fabric_node(f, r) == fabric_node(f, r - 1) || fabric_node(f, r) == fabric_node(f, r - 1) + 1);
-    CHECK_EQ(fabric_mode(f), BATON_PROGRESS_THREAD);
+    CHECK_EQ(f->world.nodes, parts ? parts : 1);
+    CHECK_EQ(f->world.node_of[0], 0);
+    for (uint32_t r = 1; r < f->ground.num_peers; r++)
+        CHECK(f->world.node_of[r] == f->world.node_of[r - 1] || f->world.node_of[r] == f->world.node_of[r - 1] + 1);
+    CHECK_EQ(f->world.mode, BATON_PROGRESS_THREAD);
     CHECK_EQ(fabric_close(f, 0), 0);
 }
 
@@ -65,7 +65,7 @@ static void frees_its_windows(void)
 {
     num_windows = 0;
     struct fabric *f = started();
-    CHECK_EQ(num_windows, fabric_nodes(f) > 1 ? 2 : 1);
+    CHECK_EQ(num_windows, f->world.nodes > 1 ? 2 : 1);
     CHECK_EQ(fabric_close(f, 0), 0);
     CHECK_EQ(num_windows, 0);
 }
@@ -92,10 +92,10 @@ static void frees_the_window_over_nodes_before_mpich_ends(void)
         num_windows = 0;
         is_mpich = true;
         CHECK_EQ(fabric_open(MPI_COMM_WORLD, &settings, modes[i], &logger, 0, &f), 0);
-        CHECK_EQ(fabric_start(f, META_BYTES, POOL_BYTES, 0, NULL, NULL), 0);
+        CHECK_EQ(start_with(f, META_BYTES, POOL_BYTES, 0), 0);
         is_mpich = false;
         fabric_finalize(f);
-        CHECK_EQ(num_windows, modes[i] == BATON_PROGRESS_THREAD && fabric_nodes(f) > 1 ? 2 : 1);
+        CHECK_EQ(num_windows, modes[i] == BATON_PROGRESS_THREAD && f->world.nodes > 1 ? 2 : 1);
         CHECK_EQ(fabric_close(f, 0), 0);
         CHECK_EQ(num_windows, 0);
     }
@@ -140,9 +140,9 @@ static void fails_together_at_every_step(void)
         struct fabric *f = NULL;
         error = fabric_open(MPI_COMM_WORLD, &settings, BATON_PROGRESS_AUTO, &logger, 0, &f);
         if (error == 0) {
-            error = fabric_start(f, META_BYTES, POOL_BYTES, 0, NULL, NULL);
+            error = start_with(f, META_BYTES, POOL_BYTES, 0);
             if (error == 0)
-                error = fabric_selftest(f);
+                error = fabric_selftest(f, 0, 0);
         }
         if (error) {
             char rank[32];
@@ -162,16 +162,16 @@ static void fails_together_at_every_step(void)
 static void refuses_more_memory_than_there_is(void)
 {
     struct fabric *f = opened();
-    CHECK_EQ(fabric_start(f, META_BYTES, UINT64_C(64) << 20, UINT64_C(16) << 20, NULL, NULL), BATON_ESHM);
+    CHECK_EQ(start_with(f, META_BYTES, UINT64_C(64) << 20, UINT64_C(16) << 20), BATON_ESHM);
     CHECK_HAS(baton_errmsg(), "16 MiB");
     CHECK_EQ(fabric_close(f, 0), 0);
     f = opened();
-    CHECK_EQ(fabric_start(f, META_BYTES, UINT64_C(1) << 62, 0, NULL, NULL), BATON_EINVAL);
+    CHECK_EQ(start_with(f, META_BYTES, UINT64_C(1) << 62, 0), BATON_EINVAL);
     CHECK_EQ(fabric_close(f, 0), 0);
     if (harness.size == (int)settings.fake_nodes || harness.size == 1)
         return; /* nodes of one rank use no shared memory */
     f = opened();
-    CHECK_EQ(fabric_start(f, META_BYTES, UINT64_C(1) << 45, 0, NULL, NULL), BATON_ESHM);
+    CHECK_EQ(start_with(f, META_BYTES, UINT64_C(1) << 45, 0), BATON_ESHM);
     CHECK_HAS(baton_errmsg(), "/dev/shm");
     CHECK_EQ(fabric_close(f, 0), 0);
 }
@@ -179,9 +179,9 @@ static void refuses_more_memory_than_there_is(void)
 static void opens_two_at_once(void)
 {
     struct fabric *f = started(), *g = started();
-    fabric_segment(f)[FABRIC_META_OFFSET] = 1;
-    fabric_segment(g)[FABRIC_META_OFFSET] = 2;
-    CHECK_EQ(fabric_segment(f)[FABRIC_META_OFFSET], 1);
+    f->ground.segment[GROUND_META_OFFSET] = 1;
+    g->ground.segment[GROUND_META_OFFSET] = 2;
+    CHECK_EQ(f->ground.segment[GROUND_META_OFFSET], 1);
     uint32_t word = me();
     CHECK_EQ(fabric_send(f, me(), &word, sizeof word), 0);
     struct port_event e = next_event(f);
@@ -226,21 +226,22 @@ static void bind_counts(void *base, uint64_t bytes, void *arg)
 static void maps_the_segments_of_the_node(void)
 {
     struct fabric *f = opened();
-    uint64_t bound = 0, mine = POOL_BYTES + me() * 4096u, bytes = 0;
-    CHECK_EQ(fabric_start(f, META_BYTES, mine, 0, bind_counts, &bound), 0);
-    CHECK_EQ(fabric_pool_offset(f) % (2u << 20), 0);
-    CHECK(fabric_pool_offset(f) >= FABRIC_META_OFFSET + META_BYTES);
-    CHECK(fabric_mapped(f, me(), &bytes) == fabric_segment(f));
-    CHECK_EQ(bytes, fabric_pool_offset(f) + mine);
-    CHECK_EQ(bound, bytes);
-    fabric_segment(f)[FABRIC_META_OFFSET] = (uint8_t)(100 + me());
+    uint64_t bound = 0, mine = POOL_BYTES + me() * 4096u;
+    const struct world_segment wish = {META_BYTES, mine, 0, bind_counts, &bound};
+    CHECK_EQ(fabric_start(f, &wish), 0);
+    CHECK_EQ(f->ground.pool_offset % (2u << 20), 0);
+    CHECK(f->ground.pool_offset >= GROUND_META_OFFSET + META_BYTES);
+    CHECK(f->ground.peers[me()].mapped == f->ground.segment);
+    CHECK_EQ(f->ground.peers[me()].bytes, f->ground.pool_offset + mine);
+    CHECK_EQ(bound, f->ground.peers[me()].bytes);
+    f->ground.segment[GROUND_META_OFFSET] = (uint8_t)(100 + me());
     pool_of(f)[mine - 1] = (uint8_t)(200 + me());
     fabric_sync(f);
     meet(f);
-    for (uint32_t r = 0; r < fabric_size(f); r++) {
-        const uint8_t *segment = fabric_mapped(f, r, &bytes);
-        CHECK_EQ(segment != NULL, fabric_node(f, r) == fabric_node(f, me()));
-        uint64_t expected = fabric_pool_offset(f) + POOL_BYTES + r * 4096u;
+    for (uint32_t r = 0; r < f->ground.num_peers; r++) {
+        const uint8_t *segment = f->ground.peers[r].mapped;
+        CHECK_EQ(segment != NULL, f->world.node_of[r] == f->world.node_of[me()]);
+        uint64_t expected = f->ground.pool_offset + POOL_BYTES + r * 4096u;
         if (!segment) {
             CHECK_EQ(fabric_read(f, r, expected, 1, r), BATON_EMESSAGE);
             CHECK_EQ(fabric_read(f, r, expected - 1, 1, r), 0);
@@ -248,9 +249,9 @@ static void maps_the_segments_of_the_node(void)
             CHECK(e.kind == PORT_READ && e.data && e.data[0] == (uint8_t)(200 + r));
             continue;
         }
-        CHECK_EQ(bytes, expected);
-        CHECK_EQ(segment[FABRIC_META_OFFSET], (uint8_t)(100 + r));
-        CHECK_EQ(segment[bytes - 1], (uint8_t)(200 + r));
+        CHECK_EQ(f->ground.peers[r].bytes, expected);
+        CHECK_EQ(segment[GROUND_META_OFFSET], (uint8_t)(100 + r));
+        CHECK_EQ(segment[expected - 1], (uint8_t)(200 + r));
     }
     closed(f);
 }
@@ -258,10 +259,9 @@ static void maps_the_segments_of_the_node(void)
 static void starts_without_a_pool(void)
 {
     struct fabric *f = opened();
-    CHECK_EQ(fabric_start(f, META_BYTES, me() % 2 ? POOL_BYTES : 0, 0, NULL, NULL), 0);
-    uint64_t bytes = 0;
-    CHECK(fabric_mapped(f, me(), &bytes) == fabric_segment(f));
-    CHECK_EQ(bytes, fabric_pool_offset(f) + (me() % 2 ? POOL_BYTES : 0));
+    CHECK_EQ(start_with(f, META_BYTES, me() % 2 ? POOL_BYTES : 0, 0), 0);
+    CHECK(f->ground.peers[me()].mapped == f->ground.segment);
+    CHECK_EQ(f->ground.peers[me()].bytes, f->ground.pool_offset + (me() % 2 ? POOL_BYTES : 0));
     closed(f);
 }
 
@@ -272,15 +272,15 @@ static void knows_the_processes_of_its_node(void)
     const uint64_t elsewhere = me() % 2 == 0;
     int own = getpid(), *ids = calloc((size_t)harness.size, sizeof *ids);
     MPI_Allgather(&own, 1, MPI_INT, ids, 1, MPI_INT, MPI_COMM_WORLD);
-    for (uint32_t r = 0; r < fabric_size(f); r++)
-        CHECK_EQ(fabric_process(f, r), fabric_node(f, r) == fabric_node(f, me()) ? ids[r] : 0);
+    for (uint32_t r = 0; r < f->ground.num_peers; r++)
+        CHECK_EQ(f->ground.peers[r].process, f->world.node_of[r] == f->world.node_of[me()] ? ids[r] : 0);
     MPI_Barrier(MPI_COMM_WORLD);
     owner_of(f)[1] ^= elsewhere;
     fabric_sync(f);
     MPI_Barrier(MPI_COMM_WORLD);
-    for (uint32_t r = 0; r < fabric_size(f); r++) {
-        bool is_known = fabric_node(f, r) == fabric_node(f, me()) && r % 2 == me() % 2;
-        CHECK_EQ(fabric_process(f, r), is_known ? ids[r] : 0);
+    for (uint32_t r = 0; r < f->ground.num_peers; r++) {
+        bool is_known = f->world.node_of[r] == f->world.node_of[me()] && r % 2 == me() % 2;
+        CHECK_EQ(windows_process(&f->windows, r), is_known ? ids[r] : 0);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     owner_of(f)[1] ^= elsewhere;
@@ -293,7 +293,7 @@ static void exchanges_rows(void)
     struct fabric *f = started();
     uint32_t row[2] = {me(), ~me()}, *rows = calloc((size_t)harness.size, sizeof row);
     CHECK_EQ(fabric_exchange(f, row, sizeof row, rows), 0);
-    for (uint32_t r = 0; r < fabric_size(f); r++)
+    for (uint32_t r = 0; r < f->ground.num_peers; r++)
         CHECK(rows[2 * r] == r && rows[2 * r + 1] == ~r);
     free(rows);
     closed(f);
@@ -304,9 +304,9 @@ static void describes_itself(void)
     struct fabric *f = started();
     char text[2048], little[16];
     struct page page = {text, sizeof text, 0}, small = {little, sizeof little, 0}, none = {NULL, 0, 0};
-    fabric_describe(f, &page);
-    fabric_describe(f, &small);
-    fabric_describe(f, &none);
+    describe(f, &page);
+    describe(f, &small);
+    describe(f, &none);
     int length = page.length;
     CHECK_EQ(length, strlen(text));
     CHECK_EQ(small.length, length);
@@ -331,7 +331,7 @@ static void asks_for_huge_pages(void)
         settings.huge_pages = (uint64_t)asks;
         struct fabric *f = started();
         settings = before;
-        fabric_describe(f, &page);
+        describe(f, &page);
         CHECK_HAS(text, "memory pages: ");
         CHECK_EQ(strstr(text, sentence) != NULL, !asks);
         closed(f);
@@ -361,16 +361,17 @@ static bool send_letter(struct fabric *f, uint32_t to, uint32_t number)
     return rc == 0;
 }
 
-static void look_again(void *f)
+static void look_again(void *arg)
 {
-    bell_ring(fabric_bell(f));
+    const struct fabric *f = arg;
+    bell_ring(ground_bell(&f->ground));
 }
 
 /* A message to a rank of another node rings there. Where all ranks have one node, nobody needs that. */
 static void rings_across_nodes(void)
 {
     struct fabric *f = started();
-    const uint32_t n = fabric_size(f);
+    const uint32_t n = f->ground.num_peers;
     uint64_t deadline = clock_now_ns() + PATIENCE_NS;
     struct port_event events[EVENTS];
     uint32_t far = 0, got = 0, sent = 0;
@@ -378,9 +379,9 @@ static void rings_across_nodes(void)
     CHECK(!fabric_is_rung(f));
     CHECK_EQ(fabric_doorbell(f, look_again, f, NULL), 0);
     for (uint32_t r = 0; r < n; r++)
-        far += fabric_node(f, r) != fabric_node(f, me());
-    CHECK_EQ(fabric_is_rung(f), fabric_nodes(f) > 1 && fabric_mode(f) == BATON_PROGRESS_THREAD);
-    fabric_describe(f, &(struct page){text, sizeof text, 0});
+        far += f->world.node_of[r] != f->world.node_of[me()];
+    CHECK_EQ(fabric_is_rung(f), f->world.nodes > 1 && f->world.mode == BATON_PROGRESS_THREAD);
+    describe(f, &(struct page){text, sizeof text, 0});
     CHECK_EQ(strstr(text, "doorbell: ranks of other nodes wake this one by UDP") != NULL, fabric_is_rung(f));
     while ((got < n || (fabric_is_rung(f) && fabric_rings(f) < 2 * far)) && clock_now_ns() < deadline) {
         while (sent < n && send_letter(f, sent, 0))
@@ -428,7 +429,7 @@ static void check_letter(const struct port_event *e, uint32_t *expected)
 static void delivers_in_order(void)
 {
     struct fabric *f = started();
-    uint32_t n = fabric_size(f), sent_all = 0, refused = 0, got = 0;
+    uint32_t n = f->ground.num_peers, sent_all = 0, refused = 0, got = 0;
     uint32_t *sent = calloc(n, sizeof *sent), *expected = calloc(n, sizeof *expected);
     uint64_t deadline = clock_now_ns() + PATIENCE_NS;
     struct port_event events[EVENTS];
@@ -495,7 +496,7 @@ static void refuses_bad_messages(void)
     uint8_t bytes[WIRE_MESSAGE_MAX + 1] = {0};
     CHECK_EQ(fabric_send(f, 0, bytes, sizeof bytes), BATON_EINVAL);
     CHECK_EQ(fabric_send(f, 0, bytes, 0), BATON_EINVAL);
-    CHECK_EQ(fabric_send(f, fabric_size(f), bytes, 1), BATON_EINVAL);
+    CHECK_EQ(fabric_send(f, f->ground.num_peers, bytes, 1), BATON_EINVAL);
     closed(f);
 }
 
@@ -503,7 +504,7 @@ static void refuses_bad_messages(void)
 static void leaves_nothing_behind(void)
 {
     struct fabric *f = started();
-    for (uint32_t r = 0; r < fabric_size(f); r++)
+    for (uint32_t r = 0; r < f->ground.num_peers; r++)
         for (uint32_t i = 0; i < 32; i++) /* from several ranks, more than have a receive posted */
             send_letter(f, r, i);
     CHECK_EQ(fabric_close(f, 0), 0);
@@ -514,17 +515,17 @@ static void leaves_nothing_behind(void)
 static void rings_the_bell_of_the_node(void)
 {
     struct fabric *f = started();
-    uint32_t next = (me() + 1) % fabric_size(f), word = 0;
-    uint32_t before = (me() + fabric_size(f) - 1) % fabric_size(f);
-    uint32_t seen = bell_look(fabric_bell(f));
+    uint32_t next = (me() + 1) % f->ground.num_peers, word = 0;
+    uint32_t before = (me() + f->ground.num_peers - 1) % f->ground.num_peers;
+    uint32_t seen = bell_look(ground_bell(&f->ground));
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_EQ(fabric_send(f, next, &word, sizeof word), 0);
     CHECK_EQ(next_event(f).kind, PORT_MESSAGE);
-    if (fabric_node(f, before) == fabric_node(f, me())) {
+    if (f->world.node_of[before] == f->world.node_of[me()]) {
         uint64_t deadline = clock_now_ns() + PATIENCE_NS; /* the message may come before its bell */
-        while (bell_look(fabric_bell(f)) == seen && clock_now_ns() < deadline)
+        while (bell_look(ground_bell(&f->ground)) == seen && clock_now_ns() < deadline)
             sched_yield();
-        CHECK(bell_look(fabric_bell(f)) != seen);
+        CHECK(bell_look(ground_bell(&f->ground)) != seen);
     }
     closed(f);
 }

@@ -32,7 +32,7 @@ static void meets_once_all_are_here(void)
     settings.peer_ms = 10 * PATIENCE_NS / CLOCK_NS_PER_MS;
     struct fabric *f = started();
     settings = before;
-    const bool is_late = me() == fabric_size(f) - 1;
+    const bool is_late = me() == f->ground.num_peers - 1;
     CHECK_EQ(fabric_meet_init(f), 0);
     for (int i = 0; i < POLLS; i++)
         CHECK_EQ(fabric_meet(f, !is_late), BATON_EAGAIN);
@@ -90,7 +90,7 @@ static void meet_without(struct fabric *f, uint32_t mortal)
     MPI_Barrier(MPI_COMM_WORLD);
     sleep_ms(60); /* until the next look is due */
     /* Rank 0 tells all. Of rank 0 itself those of its node find out. */
-    if (mortal != 0 || (!is_mortal && fabric_node(f, me()) == fabric_node(f, 0))) {
+    if (mortal != 0 || (!is_mortal && f->world.node_of[me()] == f->world.node_of[0])) {
         char words[64];
         snprintf(words, sizeof words, "rank %" PRIu32 " has ended (process %d,", mortal, id);
         CHECK_EQ(outcome_of_meeting(f, !is_mortal), BATON_EPEER);
@@ -103,7 +103,7 @@ static void a_process_that_ends_before_it_comes(void)
 {
     for (uint32_t mortal = 0; mortal < 2; mortal++) {
         struct fabric *f = started();
-        const bool is_near = harness.size > 1 && fabric_node(f, 0) == fabric_node(f, 1);
+        const bool is_near = harness.size > 1 && f->world.node_of[0] == f->world.node_of[1];
         if (is_near && knows_who_lives())
             meet_without(f, mortal);
         else

@@ -20,9 +20,7 @@
 #include "base/process.h"
 #include "baton.h"
 #include "front/context.h"
-#include "front/inside.h"
 #include "harness.h"
-#include "mpi/fabric.h"
 #include "shm/lanes.h"
 #include "with_clock.h"
 #include "with_tune.h"
@@ -461,7 +459,7 @@ static uint32_t rings_so_far(void)
     struct owned *turns = &f.b->loop.turns.lock;
     while (!owned_take(turns, clock_now_ns() + 1000 * CLOCK_NS_PER_MS))
         continue;
-    uint32_t n = fabric_rings(f.b->fabric);
+    uint32_t n = f.b->on.net->rings(f.b->on.net->self);
     owned_give(turns);
     return n;
 }
@@ -493,7 +491,7 @@ static void a_thread_that_stops_polling_is_woken(void)
         return SKIP("two ranks on one node");
     up_with("sleep_us", "1000000");
     meet();
-    struct bell *bell = fabric_bell(baton_inside_fabric(f.b));
+    struct bell *bell = ground_bell(f.b->on.ground);
     for (uint32_t i = 1; i <= TRIES; i++) {
         baton_event_t e;
         if (f.consumer)
@@ -685,7 +683,7 @@ static void the_offer_ends_though_its_reader_polls_no_more(void)
 /* How often the producer's bell has rung. */
 static uint32_t their_rings(void)
 {
-    return bell_look((struct bell *)(void *)fabric_mapped(baton_inside_fabric(f.b), harness.rank ^ 1, NULL));
+    return bell_look((struct bell *)(void *)f.b->on.ground->peers[harness.rank ^ 1].mapped);
 }
 
 /* The event of a want, by a thread that polls without a pause or sleeps on the descriptor, and does no more. */

@@ -16,12 +16,12 @@
 static void reads_a_piece(void)
 {
     struct fabric *f = started();
-    uint8_t *meta = fabric_segment(f) + FABRIC_META_OFFSET;
+    uint8_t *meta = f->ground.segment + GROUND_META_OFFSET;
     uint32_t peer = far_peer(f);
     uint64_t word = UINT64_C(0x0123456789abcdef) + me();
-    if (fabric_nodes(f) < 2) {
-        CHECK_EQ(fabric_read(f, peer, FABRIC_META_OFFSET, 8, 70), BATON_EINVAL);
-        CHECK_EQ(fabric_read_word(f, peer, FABRIC_META_OFFSET, 80), BATON_EINVAL);
+    if (f->world.nodes < 2) {
+        CHECK_EQ(fabric_read(f, peer, GROUND_META_OFFSET, 8, 70), BATON_EINVAL);
+        CHECK_EQ(fabric_read_word(f, peer, GROUND_META_OFFSET, 80), BATON_EINVAL);
         closed(f);
         return;
     }
@@ -30,7 +30,7 @@ static void reads_a_piece(void)
     memcpy(meta + 2048, &word, sizeof word);
     fabric_sync(f);
     meet(f);
-    CHECK_EQ(fabric_read(f, peer, FABRIC_META_OFFSET + 3, 997, 70), 0);
+    CHECK_EQ(fabric_read(f, peer, GROUND_META_OFFSET + 3, 997, 70), 0);
     struct port_event e = next_event(f);
     CHECK_EQ(e.kind, PORT_READ);
     CHECK_EQ(e.error, 0);
@@ -38,7 +38,7 @@ static void reads_a_piece(void)
     CHECK_EQ(e.bytes, 997);
     for (uint32_t b = 0; b < 997 && e.data; b++)
         CHECK_EQ(e.data[b], byte_at(peer, b + 3));
-    CHECK_EQ(fabric_read_word(f, peer, FABRIC_META_OFFSET + 2048, 80), 0);
+    CHECK_EQ(fabric_read_word(f, peer, GROUND_META_OFFSET + 2048, 80), 0);
     e = next_event(f);
     CHECK_EQ(e.kind, PORT_BOARD);
     CHECK_EQ(e.error, 0);
@@ -56,14 +56,14 @@ static void messages_and_reads_take_turns(void)
     int came = 0, messages = 0;
     struct fabric *f = started();
     const uint32_t peer = far_peer(f);
-    if (fabric_nodes(f) < 2) {
+    if (f->world.nodes < 2) {
         closed(f);
         return SKIP("two nodes");
     }
     meet(f);
     for (unsigned i = 0; i < EACH; i++) {
         CHECK_EQ(fabric_send(f, me(), letter, sizeof letter), 0);
-        CHECK_EQ(fabric_read_word(f, peer, FABRIC_META_OFFSET, 80 + i), 0);
+        CHECK_EQ(fabric_read_word(f, peer, GROUND_META_OFFSET, 80 + i), 0);
     }
     for (uint64_t until = clock_now_ns() + 500 * CLOCK_NS_PER_MS; clock_now_ns() < until;)
         CHECK_EQ(fabric_progress(f, &e, 0), 0); /* all are there now, and none is taken */
@@ -82,14 +82,14 @@ static void refuses_to_read_outside(void)
 {
     struct fabric *f = started();
     uint32_t peer = far_peer(f);
-    uint64_t end = fabric_pool_offset(f) + POOL_BYTES;
+    uint64_t end = f->ground.pool_offset + POOL_BYTES;
     CHECK_EQ(fabric_read(f, peer, end, 1, 1), BATON_EMESSAGE);
     CHECK_EQ(fabric_read(f, peer, end - 8, 9, 1), BATON_EMESSAGE);
     CHECK_EQ(fabric_read(f, peer, UINT64_MAX - 3, 8, 1), BATON_EMESSAGE);
     CHECK_EQ(fabric_read_word(f, peer, end - 4, 1), BATON_EMESSAGE);
     CHECK_EQ(fabric_read_word(f, peer, UINT64_MAX, 1), BATON_EMESSAGE);
     CHECK_EQ(fabric_read(f, peer, 0, 0, 1), BATON_EINVAL);
-    CHECK_EQ(fabric_read(f, fabric_size(f), 0, 8, 1), BATON_EINVAL);
+    CHECK_EQ(fabric_read(f, f->ground.num_peers, 0, 8, 1), BATON_EINVAL);
     CHECK_EQ(fabric_busy(f), 0);
     closed(f);
 }
@@ -101,7 +101,7 @@ static void bounds_reads_of_one_peer(void)
     uint32_t peer = far_peer(f);
     uint64_t accepted = 0, seen = 0;
     int rc = 0;
-    if (fabric_nodes(f) < 2) {
+    if (f->world.nodes < 2) {
         closed(f);
         SKIP("one node");
         return;
@@ -124,7 +124,7 @@ static void parks_what_is_under_way(void)
 {
     struct fabric *f = started();
     uint32_t peer = far_peer(f);
-    if (fabric_nodes(f) < 2) {
+    if (f->world.nodes < 2) {
         closed(f);
         SKIP("one node");
         return;
@@ -154,15 +154,15 @@ static void parks_a_silent_peer(void)
     settings.park_ms = 20;
     struct fabric *f = started();
     settings = before;
-    uint32_t silent = fabric_size(f) - 1;
+    uint32_t silent = f->ground.num_peers - 1;
     int moved_aside = 0;
-    if (fabric_nodes(f) < 2) {
+    if (f->world.nodes < 2) {
         closed(f);
         SKIP("one node");
         return;
     }
     meet(f);
-    bool reads = fabric_node(f, me()) != fabric_node(f, silent);
+    bool reads = f->world.node_of[me()] != f->world.node_of[silent];
     if (reads)
         CHECK_EQ(fabric_read(f, silent, 0, 64, 9), 0);
     struct port_event e = {0};
@@ -246,9 +246,9 @@ static void closes_while_a_read_is_parked(void)
     settings.park_ms = 20;
     struct fabric *f = started();
     settings = before;
-    const uint32_t silent = fabric_size(f) - 1; /* not on the node of rank 0 */
+    const uint32_t silent = f->ground.num_peers - 1; /* not on the node of rank 0 */
     int ids[2] = {getpid(), getpid()}, is_parked = 0;
-    if (!is_one_host() || fabric_nodes(f) < 2) {
+    if (!is_one_host() || f->world.nodes < 2) {
         closed(f);
         SKIP("several nodes on one host");
         return;
@@ -405,7 +405,7 @@ static void leg_init(struct leg *m, struct fabric *f, bool write, unsigned src_l
     const struct plan_tables from = {.num = 1, .table = {{from_blocks, 6, 0}}},
                              to = {.num = 1, .table = {{to_blocks, 6, 0}}};
     CHECK_EQ(plan_transfer_init(m->transfer, m->plan, 0, tokens, &from, &to, &why), 0);
-    m->region = (struct path_region){fabric_pool_offset(f), POOL_BYTES};
+    m->region = (struct path_region){f->ground.pool_offset, POOL_BYTES};
     m->theirs = (struct path_regions){.num = 1, .region = &m->region};
     m->leg = (struct path_leg){far_peer(f), write, 42, m->transfer, &m->cursor, &m->theirs};
 }
@@ -435,7 +435,7 @@ static void move_between(struct fabric *f, bool write, unsigned src_layout, unsi
         meet(f); /* by messages after it: what the peer wrote here is in place */
         fabric_sync(f);
     } else {
-        CHECK_EQ(fabric_read_word(f, m.leg.peer, FABRIC_META_OFFSET, 43), 0);
+        CHECK_EQ(fabric_read_word(f, m.leg.peer, GROUND_META_OFFSET, 43), 0);
         CHECK_EQ(next_event(f).kind, PORT_BOARD);
     }
     CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
@@ -446,7 +446,7 @@ static void move_between(struct fabric *f, bool write, unsigned src_layout, unsi
 static void move_all_ways(bool write)
 {
     struct fabric *f = started();
-    if (fabric_nodes(f) < 2)
+    if (f->world.nodes < 2)
         SKIP("one node");
     else {
         move_between(f, write, BATON_LAYOUT_NHD, BATON_LAYOUT_NHD, 0, 4);
@@ -505,7 +505,7 @@ static void reads_short_runs_together(void)
 {
     struct fabric *f = started();
     struct leg m;
-    if (fabric_nodes(f) < 2) {
+    if (f->world.nodes < 2) {
         closed(f);
         SKIP("one node");
         return;
@@ -523,7 +523,7 @@ static void writes_short_runs_together(void)
 {
     struct fabric *f = started();
     struct leg m;
-    if (fabric_nodes(f) < 2) {
+    if (f->world.nodes < 2) {
         closed(f);
         SKIP("one node");
         return;
@@ -544,7 +544,7 @@ static void gives_up_in_the_middle(void)
 {
     struct fabric *f = started();
     struct leg m;
-    if (fabric_nodes(f) < 2) {
+    if (f->world.nodes < 2) {
         closed(f);
         SKIP("one node");
         return;
@@ -581,8 +581,8 @@ static void gives_up_on_a_silent_peer(void)
     settings = before;
     struct leg m;
     struct port_event e = {0};
-    uint32_t silent = fabric_size(f) - 1;
-    if (fabric_nodes(f) < 2) {
+    uint32_t silent = f->ground.num_peers - 1;
+    if (f->world.nodes < 2) {
         closed(f);
         SKIP("one node");
         return;
@@ -633,15 +633,15 @@ static void refuses_to_move_outside(void)
     CHECK_EQ(plan_compile(&c.geometry, &c.geometry, &all, 1, &plan, &why), 0);
     const struct plan_tables tables = {.num = 1, .table = {{blocks, 1, 0}}};
     CHECK_EQ(plan_transfer_init(transfer, plan, 0, BLOCK_TOKENS, &tables, &tables, &why), 0);
-    uint64_t end = fabric_pool_offset(f) + POOL_BYTES;
+    uint64_t end = f->ground.pool_offset + POOL_BYTES;
     struct path_region region = {end - 100, c.geometry.bytes};
     const struct path_regions theirs = {.num = 1, .region = &region};
     struct path_leg leg = {far_peer(f), false, 1, transfer, &cursor, &theirs};
-    int outside = fabric_nodes(f) < 2 ? BATON_EINVAL : BATON_EMESSAGE;
+    int outside = f->world.nodes < 2 ? BATON_EINVAL : BATON_EMESSAGE;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
     region.at = UINT64_MAX - 5;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
-    region.at = fabric_pool_offset(f);
+    region.at = f->ground.pool_offset;
     region.bytes = c.geometry.bytes - 1; /* the last block's last run ends at the geometry's end */
     cursor.unit_done = transfer->bytes - 8;
     CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);

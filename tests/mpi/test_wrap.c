@@ -735,7 +735,7 @@ static void another_thread_asks(void)
         CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
     CHECK_EQ(pthread_create(&other, NULL, asks_all_the_time, &f), 0);
     CHECK_EQ(pthread_join(other, &done), 0);
-    CHECK_EQ(done != NULL, fabric_bears_threads(f.b->fabric));
+    CHECK_EQ(done != NULL, f.b->on.world->bears_threads);
     CHECK_EQ(await_ready(&f, 20000), 0);
     move(&f, "asked", BATON_MODE_PULL, 3);
     CHECK_EQ(baton_close(f.b), 0);
@@ -955,7 +955,7 @@ static void several_threads_ask(void)
         for (int i = 0; i < THREADS; i++)
             CHECK_EQ(pthread_create(&threads[i], NULL, ask, &f), 0);
         CHECK_EQ(wrap_as(&f, BATON_MEMORY_HOST), 0);
-        if (!fabric_bears_threads(f.b->fabric))
+        if (!f.b->on.world->bears_threads)
             CHECK_EQ(await_ready(&f, 20000), 0);
         for (int i = 0; i < THREADS; i++) {
             void *result;

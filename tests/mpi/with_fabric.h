@@ -37,12 +37,17 @@ static inline struct fabric *opened(void)
     return f;
 }
 
+static inline int start_with(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uint64_t memory_limit)
+{
+    return fabric_start(f, &(const struct world_segment){meta_bytes, pool_bytes, memory_limit, NULL, NULL});
+}
+
 static inline struct fabric *started(void)
 {
     struct fabric *f = opened();
-    int error = fabric_start(f, META_BYTES, POOL_BYTES, 0, NULL, NULL);
+    int error = start_with(f, META_BYTES, POOL_BYTES, 0);
     if (error == 0)
-        error = fabric_selftest(f);
+        error = fabric_selftest(f, 0, 0);
     if (!CHECK_EQ(error, 0)) {
         fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -52,21 +57,21 @@ static inline struct fabric *started(void)
 
 static inline uint8_t *pool_of(const struct fabric *f)
 {
-    return fabric_segment(f) + fabric_pool_offset(f);
+    return f->ground.segment + f->ground.pool_offset;
 }
 
 /* Who owns a segment, in its first page: the process's id, and the namespace of such ids (mpi/windows.c). */
 static inline uint64_t *owner_of(const struct fabric *f)
 {
-    return (uint64_t *)(fabric_segment(f) + WINDOWS_PROCESS_OFFSET);
+    return (uint64_t *)(f->ground.segment + WINDOWS_PROCESS_OFFSET);
 }
 
 /* A rank on another node, or this rank where there is none. Where nodes are equal, each rank has one reader at most. */
 static inline uint32_t far_peer(const struct fabric *f)
 {
-    for (uint32_t i = 0; i < fabric_size(f); i++) {
-        uint32_t r = (me() + fabric_size(f) / 2 + i) % fabric_size(f);
-        if (fabric_node(f, r) != fabric_node(f, me()))
+    for (uint32_t i = 0; i < f->ground.num_peers; i++) {
+        uint32_t r = (me() + f->ground.num_peers / 2 + i) % f->ground.num_peers;
+        if (f->world.node_of[r] != f->world.node_of[me()])
             return r;
     }
     return me();
@@ -98,6 +103,13 @@ static inline int meet(struct fabric *f)
         MPI_Test(&all, &done, MPI_STATUS_IGNORE);
     }
     return strays;
+}
+
+/* What baton_describe says of the fabric. */
+static inline void describe(const struct fabric *f, struct page *page)
+{
+    fabric_describe(f, page);
+    fabric_describe_net(f, page);
 }
 
 /* The next event; zeroed if none comes in time. */

@@ -18,7 +18,7 @@ static void count(void *user, baton_log_level_t level, int rank, const char *lin
     lines++;
 }
 
-/* Starts a fabric: fabric_describe's text. All ranks together must have logged `sum` broken promises. */
+/* Starts a fabric: its description. All ranks together must have logged `sum` broken promises. */
 static void starts(char *text, size_t size, unsigned sum)
 {
     unsigned all = 0;
@@ -29,7 +29,7 @@ static void starts(char *text, size_t size, unsigned sum)
     logger.sink = NULL;
     logger.level = (enum log_level)settings.log;
     struct page page = {text, size, 0};
-    fabric_describe(f, &page);
+    describe(f, &page);
     for (uint64_t i = 0; i < POOL_BYTES; i++)
         if (!CHECK_EQ(pool_of(f)[i], 0))
             break;
@@ -76,16 +76,15 @@ static void tested_without_pools(void)
     struct page page = {text, sizeof text, 0};
     struct fabric *f = opened();
     logger.sink = count;
-    CHECK_EQ(fabric_start(f, META_BYTES + SPARE, 0, 0, NULL, NULL), 0);
-    fabric_spare(f, FABRIC_META_OFFSET + META_BYTES, SPARE);
+    CHECK_EQ(start_with(f, META_BYTES + SPARE, 0, 0), 0);
     shim_break_promise(false, true, 0, LATE);
-    CHECK_EQ(fabric_selftest(f), 0);
+    CHECK_EQ(fabric_selftest(f, GROUND_META_OFFSET + META_BYTES, SPARE), 0);
     logger.sink = NULL;
     shim_break_promise(false, false, 0, 0);
-    fabric_describe(f, &page);
+    describe(f, &page);
     CHECK_HAS(text, "put completion is local");
     for (uint64_t i = 0; i < SPARE; i++)
-        if (!CHECK_EQ(fabric_segment(f)[FABRIC_META_OFFSET + META_BYTES + i], 0))
+        if (!CHECK_EQ(f->ground.segment[GROUND_META_OFFSET + META_BYTES + i], 0))
             break;
     closed(f);
     CHECK_EQ(shim_late(), 0);
@@ -124,7 +123,7 @@ static void separate_memory_is_refused(void)
 {
     struct fabric *f = opened();
     shim_separate_model(true);
-    CHECK_EQ(fabric_start(f, META_BYTES, POOL_BYTES, 0, NULL, NULL), BATON_EWINDOW);
+    CHECK_EQ(start_with(f, META_BYTES, POOL_BYTES, 0), BATON_EWINDOW);
     CHECK_HAS(baton_errmsg(), "MPI_WIN_MODEL");
     shim_separate_model(false);
     CHECK_EQ(fabric_close(f, 0), 0);

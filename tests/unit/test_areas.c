@@ -10,57 +10,12 @@
 
 #include "front/areas.h"
 
-/* ---- a fabric: ranks 0, 1 and 3 of four are of this rank's node, and this one is rank 1 -------------------------- */
+/* ---- a ground: peers 0, 1 and 3 of four are of this node, and this one is peer 1 --------------------------------- */
 
 enum { RANKS = 4, SELF = 1, NEIGHBOURS = 3, SLOTS = 8, BOARD = 4096, AREA = 8192 };
 
-static uint8_t *segment[RANKS];
-static uint64_t bytes;
-static struct bell my_bell;
-static int process = 1; /* of each neighbour: one that is known */
-
-uint32_t fabric_rank(const struct fabric *f)
-{
-    (void)f;
-    return SELF;
-}
-
-uint32_t fabric_size(const struct fabric *f)
-{
-    (void)f;
-    return RANKS;
-}
-
-uint32_t fabric_neighbours(const struct fabric *f, uint32_t rank, uint32_t end)
-{
-    (void)f, (void)rank;
-    return (end > 0) + (end > 1) + (end > 3);
-}
-
-uint8_t *fabric_segment(const struct fabric *f)
-{
-    (void)f;
-    return segment[SELF];
-}
-
-uint8_t *fabric_mapped(const struct fabric *f, uint32_t rank, uint64_t *size)
-{
-    (void)f;
-    *size = bytes;
-    return segment[rank];
-}
-
-struct bell *fabric_bell(const struct fabric *f)
-{
-    (void)f;
-    return &my_bell;
-}
-
-int fabric_process(const struct fabric *f, uint32_t rank)
-{
-    (void)f, (void)rank;
-    return process;
-}
+static struct ground_peer peers[RANKS];
+static struct ground ground = {.self = SELF, .num_peers = RANKS, .places = NEIGHBOURS, .peers = peers};
 
 /* ---- cards ------------------------------------------------------------------------------------------------------- */
 
@@ -78,10 +33,10 @@ static struct wire_card good_card(void)
 static int make(void **state)
 {
     (void)state;
-    bytes = AREA + areas_bytes(SLOTS, NEIGHBOURS);
-    process = 1;
-    for (int i = 0; i < RANKS; i++)
-        segment[i] = i != 2 ? aligned_alloc(64, bytes) : NULL;
+    const uint64_t size = AREA + areas_bytes(SLOTS, NEIGHBOURS);
+    for (uint32_t i = 0, place = 0; i < RANKS; i++)
+        peers[i] = i != 2 ? (struct ground_peer){aligned_alloc(64, size), size, 1, place++} : (struct ground_peer){0};
+    ground.segment = peers[SELF].mapped;
     return 0;
 }
 
@@ -89,7 +44,7 @@ static int unmake(void **state)
 {
     (void)state;
     for (int i = 0; i < RANKS; i++)
-        free(segment[i]);
+        free(peers[i].mapped);
     return 0;
 }
 
@@ -102,20 +57,20 @@ static struct found add(const struct wire_card *card)
 {
     struct areas a;
     assert_int_equal(areas_init(&a, RANKS), 0);
-    areas_add(&a, NULL, 3, card);
+    areas_add(&a, &ground, 3, card);
     const struct found found = {a.bells[3] != NULL, a.words[3].at.area != NULL, a.lanes[3].area != NULL};
     if (found.bell)
-        assert_ptr_equal(a.bells[3], segment[3]);
+        assert_ptr_equal(a.bells[3], peers[3].mapped);
     if (found.words) {
-        assert_ptr_equal(a.words[3].at.area, segment[3] + AREA);
-        assert_ptr_equal(a.words[3].at.board, segment[3] + BOARD);
+        assert_ptr_equal(a.words[3].at.area, peers[3].mapped + AREA);
+        assert_ptr_equal(a.words[3].at.board, peers[3].mapped + BOARD);
         assert_int_equal(a.words[3].at.slots, card->index_slots);
         assert_int_equal(a.words[3].at.ranks, card->words_slots);
         assert_int_equal(a.words[3].node_rank, 2);
     }
     if (found.lanes) {
-        assert_int_equal(a.lanes[3].area - segment[3], bytes - lanes_bytes(NEIGHBOURS));
-        assert_int_equal((a.lanes[3].area - segment[3] - AREA) % 64, 0);
+        assert_int_equal(a.lanes[3].area - peers[3].mapped, peers[3].bytes - lanes_bytes(NEIGHBOURS));
+        assert_int_equal((a.lanes[3].area - peers[3].mapped - AREA) % 64, 0);
         assert_int_equal(a.lanes[3].ranks, NEIGHBOURS);
         assert_int_equal(a.lanes[3].node_rank, 2);
     }
@@ -144,11 +99,11 @@ static void test_good_cards(void **state)
     card.index_slots = 1;
     EXPECT(&card, true, false);
     card = good_card();
-    bytes--;
+    peers[3].bytes--;
     EXPECT(&card, true, false); /* the lanes do not fit */
-    bytes -= lanes_bytes(NEIGHBOURS) - 1;
+    peers[3].bytes -= lanes_bytes(NEIGHBOURS) - 1;
     EXPECT(&card, true, false); /* the words just do */
-    process = 0;
+    peers[3].process = 0;
     const struct found found = add(&card);
     assert_true(found.bell && !found.words);
 }
@@ -188,10 +143,10 @@ static void test_cards_that_cannot_be(void **state)
     card.board_offset += 4;
     EXPECT(&card, false, false);
     card = good_card();
-    card.board_offset = (bytes & ~UINT64_C(7)) - 8 * SLOTS + 8; /* its last word lies behind the segment */
+    card.board_offset = (peers[3].bytes & ~UINT64_C(7)) - 8 * SLOTS + 8; /* its last word lies behind the segment */
     EXPECT(&card, false, false);
     card = good_card();
-    bytes -= lanes_bytes(NEIGHBOURS) + 1;
+    peers[3].bytes -= lanes_bytes(NEIGHBOURS) + 1;
     EXPECT(&card, false, false);
 }
 
@@ -202,16 +157,16 @@ static void test_the_edges_of_good_cards(void **state)
     card.words_slots = 2; /* the least that has words of this rank */
     struct areas a;
     assert_int_equal(areas_init(&a, RANKS), 0);
-    areas_add(&a, NULL, 3, &card);
+    areas_add(&a, &ground, 3, &card);
     assert_non_null(a.words[3].at.area);
     areas_fini(&a);
     card = good_card();
     card.words_slots = RANKS; /* more than the node has, as many as the world: its lanes do not fit here */
-    bytes = AREA + areas_bytes(SLOTS, RANKS);
-    free(segment[3]);
-    segment[3] = aligned_alloc(64, (bytes + 63) & ~UINT64_C(63));
+    peers[3].bytes = AREA + areas_bytes(SLOTS, RANKS);
+    free(peers[3].mapped);
+    peers[3].mapped = aligned_alloc(64, (peers[3].bytes + 63) & ~UINT64_C(63));
     assert_int_equal(areas_init(&a, RANKS), 0);
-    areas_add(&a, NULL, 3, &card);
+    areas_add(&a, &ground, 3, &card);
     assert_non_null(a.words[3].at.area);
     assert_non_null(a.lanes[3].area);
     areas_fini(&a);
@@ -224,16 +179,16 @@ static void test_mine(void **state)
         const bool has_area = (i & 1) != 0, has_lanes = (i & 2) != 0;
         struct areas a;
         assert_int_equal(areas_init(&a, RANKS), 0);
-        areas_add_mine(&a, NULL, has_area ? AREA : 0, BOARD, SLOTS, has_lanes);
-        assert_ptr_equal(a.bells[SELF], &my_bell);
-        assert_ptr_equal(a.words[SELF].at.area, has_area ? segment[SELF] + AREA : NULL);
-        assert_ptr_equal(a.words[SELF].at.board, segment[SELF] + BOARD);
+        areas_add_mine(&a, &ground, has_area ? AREA : 0, BOARD, SLOTS, has_lanes);
+        assert_ptr_equal(a.bells[SELF], ground.segment);
+        assert_ptr_equal(a.words[SELF].at.area, has_area ? peers[SELF].mapped + AREA : NULL);
+        assert_ptr_equal(a.words[SELF].at.board, peers[SELF].mapped + BOARD);
         assert_int_equal(a.words[SELF].at.slots, SLOTS);
         assert_int_equal(a.words[SELF].at.ranks, NEIGHBOURS);
         assert_int_equal(a.words[SELF].node_rank, 1);
         assert_int_equal(a.lanes[SELF].area != NULL, has_area && has_lanes);
         if (has_area && has_lanes)
-            assert_int_equal(a.lanes[SELF].area + lanes_bytes(NEIGHBOURS) - segment[SELF], bytes);
+            assert_int_equal(a.lanes[SELF].area + lanes_bytes(NEIGHBOURS) - peers[SELF].mapped, peers[3].bytes);
         areas_fini(&a);
     }
 }

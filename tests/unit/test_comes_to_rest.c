@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comes_to_rest: when closing waits, and for how long (front/closing.c). The core and MPI are made up. */
+/* comes_to_rest: when closing waits, and for how long (front/closing.c). Core, net and world are made up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,8 +20,7 @@
 
 /* What they say, and what they were asked. */
 static struct {
-    bool is_quiet, is_given_up, has_failed;
-    uint64_t busy;
+    bool is_quiet, is_given_up, has_failed, busy;
     int64_t loss;
     int leave;
     unsigned shut, left, asked, asked_late;
@@ -66,25 +65,28 @@ bool core_is_given_up(const struct core *core)
     return they.is_given_up;
 }
 
-uint64_t fabric_busy(const struct fabric *f)
+static bool busy(const void *self)
 {
-    (void)f;
+    (void)self;
     return they.busy;
 }
 
-bool fabric_failed(const struct fabric *f)
+static bool failed(const void *self)
 {
-    (void)f;
+    (void)self;
     return they.has_failed;
 }
 
-int fabric_leave(struct fabric *f, bool late)
+static int leave(void *self, bool late)
 {
-    (void)f;
+    (void)self;
     they.asked++;
     they.asked_late += late;
     return they.leave == 0 || they.leave == BATON_EAGAIN ? they.leave : error_set(they.leave, "nobody hears");
 }
+
+static const struct net net = {.path = {.busy = busy}, .failed = failed};
+static const struct world_calls world = {.leave = leave};
 
 void snapshot_put_why(struct snapshot *s, const char *why)
 {
@@ -102,6 +104,7 @@ static void begin(enum context_state state)
     they.is_quiet = true;
     they.loss = -1;
     memset(&b, 0, sizeof b);
+    b.on = (struct footing){.net = &net, .world = &world};
     b.settings.close_ms = CLOSE_MS;
     b.settings.peer_ms = PEER_MS;
     b.settings.beat_ms = BEAT_MS;
@@ -153,10 +156,10 @@ static void test_what_is_under_way(void **state)
     they.is_quiet = false;
     assert_int_equal(comes_to(CLOSE_MS), BATON_EPEER);
     begin(CONTEXT_STARTED);
-    they.busy = 1;
+    they.busy = true;
     assert_int_equal(comes_to(CLOSE_MS), BATON_EPEER);
     assert_int_equal(they.asked, 0);
-    they.busy = 0;
+    they.busy = false;
     assert_int_equal(step(CLOSE_MS), 0);
 }
 
@@ -182,9 +185,9 @@ static void test_a_start_that_failed(void **state)
     (void)state;
     begin(CONTEXT_FAILED);
     they.loss = 1;
-    they.busy = 1;
+    they.busy = true;
     assert_int_equal(step(1), BATON_EAGAIN);
-    they.busy = 0;
+    they.busy = false;
     assert_int_equal(step(2), 0);
     assert_int_equal(they.asked, 0);
     assert_int_equal(heard.num_lines, 0);
@@ -279,9 +282,9 @@ static void test_calls_that_were_given_up_and_end(void **state)
     assert_int_equal(step(1000), BATON_EAGAIN);
     they.is_quiet = true;
     assert_int_equal(step(1001), BATON_EAGAIN);
-    they.busy = 1; /* the message that says so, say */
+    they.busy = true; /* the message that says so, say */
     assert_int_equal(step(1000 + GRACE_MS + 1), BATON_EAGAIN);
-    they.busy = 0;
+    they.busy = false;
     assert_int_equal(step(CLOSE_MS), BATON_EAGAIN);
     assert_int_equal(they.asked_late, 0);
     they.leave = 0;

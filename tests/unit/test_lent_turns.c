@@ -37,7 +37,6 @@ static struct {
     uint64_t last_turn_us; /* so long ago a turn was made */
     uint64_t began;        /* of the last turn */
     bool was_lent, lends;
-    baton_progress_mode_t mode;
 } they;
 
 static struct baton b;
@@ -107,17 +106,7 @@ uint64_t core_next_ns(const struct core *core)
     return they.next_ns;
 }
 
-baton_progress_mode_t fabric_mode(const struct fabric *f)
-{
-    (void)f;
-    return they.mode;
-}
-
-struct bell *fabric_bell(const struct fabric *f)
-{
-    (void)f;
-    return &they.mine;
-}
+static const struct ground ground = {.segment = (uint8_t *)&they.mine};
 
 int sched_yield(void)
 {
@@ -142,6 +131,7 @@ static int begin(void **state)
     now_ns += 1000 * CLOCK_NS_PER_S;
     memset(&they, 0, sizeof they);
     memset(&b, 0, sizeof b);
+    b.on = (struct footing){.ground = &ground, .mode = BATON_PROGRESS_THREAD};
     bell_init(&they.mine);
     bell_init(&they.theirs);
     assert_int_equal(rings_create(bells, 1, &they.rings), 0);
@@ -541,11 +531,11 @@ static void test_a_worker_whose_jobs_run_out(void **state)
     turns_call(&b, now_ns, 1, 1, CLOCK_NS_PER_S);
     assert_int_equal(rung(), 3);
     b.loop.abandon = false;
-    they.mode = BATON_PROGRESS_CALLER; /* nobody waits on it */
+    b.on.mode = BATON_PROGRESS_CALLER; /* nobody waits on it */
     turns_worker(&b, true);
     turns_call(&b, now_ns, 1, 1, CLOCK_NS_PER_S);
     assert_int_equal(rung(), 3);
-    they.mode = BATON_PROGRESS_THREAD;
+    b.on.mode = BATON_PROGRESS_THREAD;
     assert_true(turns_rest(&b, now_ns));
     b.loop.turns.ringing = 1;
     const uint64_t until = now_ns + 5 * US;

@@ -38,18 +38,15 @@ static struct {
         gives_up_in_ring;
     bool is_read; /* a thread reads the snapshot */
     unsigned waits_in_vain, helped, wakes, answers_wake;
-    bool takes_given_up, was_stalled, never_ends, never_rests, core_is_busy;
-    uint32_t nodes;
+    bool takes_given_up, was_stalled, never_ends, never_rests, core_is_busy, net_is_busy;
     int num_events, steps_to_close, close_rc, thread_error;
-    baton_progress_mode_t mode;
     bool holds; /* the lock is held in a turn: the thread makes it */
     int late_rc;
-    uint64_t due_ns, meter_ns, took_ns, yield_ns, fabric_busy;
+    uint64_t due_ns, meter_ns, took_ns, yield_ns;
     unsigned outcomes;
     uint32_t rings;
     /* asked */
-    unsigned submitted, declined, stepped, stepped_events, woken, rung_now, turn_rings, ring_all, fabric_rings,
-        snapshots;
+    unsigned submitted, declined, stepped, stepped_events, woken, rung_now, turn_rings, ring_all, net_rings, snapshots;
     unsigned asked_for_ends, opened, greeted, metered, put, given_up, yields, joined, shut, begun, closes, hurried,
         finalized, silenced, late, heard, news, stalls_ended;
     uint64_t turn_of_stall, pause_ns;
@@ -243,67 +240,53 @@ bool events_are_watched(const struct events *e)
     return they.is_watched;
 }
 
-struct bell *fabric_bell(const struct fabric *f)
+static bool net_busy(const void *self)
 {
-    (void)f;
-    return &they.bell;
+    (void)self;
+    return they.net_is_busy;
 }
 
-uint64_t fabric_busy(const struct fabric *f)
+static bool net_is_rung(const void *self)
 {
-    (void)f;
-    return they.fabric_busy;
+    (void)self;
+    return they.is_rung_by_nodes;
 }
 
-void fabric_finalize(struct fabric *f)
+static void net_ring(void *self)
 {
-    (void)f;
+    (void)self;
+    they.net_rings++;
+}
+
+static uint32_t net_rings(const void *self)
+{
+    (void)self;
+    return they.rings;
+}
+
+static void world_finalize(void *self)
+{
+    (void)self;
     they.finalized++;
 }
 
-void fabric_hurry(struct fabric *f, uint64_t left_ms)
+static void world_hurry(void *self, uint64_t left_ms)
 {
-    (void)f;
+    (void)self;
     assert_int_equal(left_ms, CLOSE_MS);
     they.hurried++;
 }
 
-bool fabric_is_rung(const struct fabric *f)
+static bool world_silence(void *self)
 {
-    (void)f;
-    return they.is_rung_by_nodes;
-}
-
-baton_progress_mode_t fabric_mode(const struct fabric *f)
-{
-    (void)f;
-    return they.mode;
-}
-
-uint32_t fabric_nodes(const struct fabric *f)
-{
-    (void)f;
-    return they.nodes;
-}
-
-void fabric_ring(struct fabric *f)
-{
-    (void)f;
-    they.fabric_rings++;
-}
-
-uint32_t fabric_rings(const struct fabric *f)
-{
-    (void)f;
-    return they.rings;
-}
-
-bool fabric_silence(struct fabric *f)
-{
-    (void)f;
+    (void)self;
     they.silenced++;
     return true;
 }
+
+static const struct ground ground = {.segment = (uint8_t *)&they.bell};
+static struct net net = {.path = {.busy = net_busy}, .is_rung = net_is_rung, .ring = net_ring, .rings = net_rings};
+static const struct world_calls world = {.finalize = world_finalize, .hurry = world_hurry, .silence = world_silence};
 
 void closing_begin(struct baton *of, uint64_t now)
 {
@@ -534,10 +517,10 @@ static int begin(void **state)
     memset(&they, 0, sizeof they);
     memset(&heard, 0, sizeof heard);
     memset(&b, 0, sizeof b);
-    they.nodes = 1;
+    net.has_nodes = false;
+    b.on = (struct footing){&ground, &net, &world, BATON_PROGRESS_THREAD};
     they.can_lend = true;
     they.due_ns = they.meter_ns = UINT64_MAX;
-    they.mode = BATON_PROGRESS_THREAD;
     they.yield_ns = 10 * MS;
     b.settings.spin_us = SPIN_US;
     b.settings.sleep_us = SLEEP_US;
@@ -634,7 +617,7 @@ static void test_a_reactor_that_has_woken_its_engine(void **state)
 static void test_a_reactor_that_not_all_ring(void **state)
 {
     (void)state;
-    they.nodes = 2;
+    net.has_nodes = true;
     assert_int_equal(rest(SPIN_US * US), 20 * US);
     assert_int_equal(rest(84 * US), 21 * US);
     assert_int_equal(rest(4 * IDLE_US * US + 4), IDLE_US * US);
@@ -682,7 +665,7 @@ static void test_an_idle_turn(void **state)
     assert_false(turn());
     assert_int_equal(they.step_ns, began + 3 * US);
     assert_int_equal(they.rung_ns, began + 3 * US);
-    assert_true(they.stepped == 1 && they.turn_rings == 1 && they.fabric_rings == 1 && they.woken == 1);
+    assert_true(they.stepped == 1 && they.turn_rings == 1 && they.net_rings == 1 && they.woken == 1);
     assert_int_equal(reactor_turn_ns(&b), 0);
     assert_int_equal(reactor_judged_ns(&b), began);
     assert_int_equal(reactor_turned_ns(&b), began);
@@ -757,7 +740,7 @@ static void test_what_the_engine_is_told(void **state)
     assert_true(turn());
     assert_int_equal(b.loop.woke_ns, 0);
     they.outcomes = 1;
-    they.nodes = 2;
+    net.has_nodes = true;
     assert_true(turn());
     assert_int_equal(b.loop.woke_ns, 0);
     assert_int_equal(they.put, 4);
@@ -1027,7 +1010,7 @@ static void test_without_a_thread(void **state)
     (void)state;
     b.loop.is_threaded = false;
     they.run = NULL;
-    they.mode = BATON_PROGRESS_CALLER;
+    b.on.mode = BATON_PROGRESS_CALLER;
     assert_int_equal(reactor_start(&b), 0);
     assert_null(they.run);
     they.steps_to_close = 2;
@@ -1038,7 +1021,7 @@ static void test_without_a_thread(void **state)
     b.core = NULL;
     assert_int_equal(reactor_stop(&b), 0);
     assert_int_equal(they.begun, 1);
-    they.mode = BATON_PROGRESS_THREAD;
+    b.on.mode = BATON_PROGRESS_THREAD;
     they.thread_error = EAGAIN;
     assert_int_equal(reactor_start(&b), BATON_ESYSTEM);
     assert_false(b.loop.is_threaded);
@@ -1066,7 +1049,7 @@ static void test_mpi_is_finalised(void **state)
     reactor_go(&b);
     run();
     assert_int_equal(b.loop.num_turns, turns);
-    they.fabric_busy = 1;
+    they.net_is_busy = true;
     reactor_go(&b);
     run();
     assert_true(b.loop.num_turns > turns);
