@@ -15,7 +15,6 @@
 #include "base/page.h"
 #include "base/sized.h"
 #include "front/inside.h"
-#include "mpi/fabric.h"
 #include "observe/timeline.h"
 #include "topo/obstacle.h"
 
@@ -167,7 +166,8 @@ static int may_open(void)
     return 0;
 }
 
-int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
+int context_open_on(const baton_open_params_t *params,
+                    int (*find)(void *arg, const struct opening *o, struct footing *out), void *arg, baton_t **out)
 {
     if (may_open() != 0)
         return BATON_ESTATE;
@@ -194,15 +194,16 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
     if (b == NULL && local == 0)
         local = error_set(BATON_ENOMEM, "no memory for a context");
     struct logger none = {.level = LOG_NONE, .rank = -1}; /* and without a context the other ranks are told, too */
-    struct fabric *fabric;
-    rc = fabric_open(comm, &settings, own.progress, b != NULL ? &b->log : &none, local, &fabric);
+    const struct opening o = {&settings, own.progress, b != NULL ? &b->log : &none, local};
+    struct footing on;
+    rc = find(arg, &o, &on);
     if (b == NULL)
         return rc;
     if (rc != 0) {
         context_free(b);
         return rc;
     }
-    b->on = (struct footing){&fabric->ground, &fabric->net, &fabric->calls, fabric->world.mode};
+    b->on = on;
     b->log.rank = (int)b->on.ground->self;
     if (b->on.mode != BATON_PROGRESS_CALLER)
         lend_fini(&b->lent);
@@ -217,15 +218,6 @@ int baton_open(MPI_Comm comm, const baton_open_params_t *params, baton_t **out)
     make_timeline(b);
     *out = b;
     return 0;
-}
-
-int baton_open_f(int comm, const baton_open_params_t *params, baton_t **out)
-{
-    MPI_Comm own;
-    int rc = may_open();
-    if (rc == 0)
-        rc = fabric_comm(comm, &own);
-    return rc != 0 ? rc : baton_open(own, params, out);
 }
 
 int context_check(const struct baton *b)

@@ -54,6 +54,14 @@ struct footing {
     baton_progress_mode_t mode; /* BATON_PROGRESS_THREAD or _CALLER */
 };
 
+/** What it is opened with. */
+struct opening {
+    const struct settings *settings;
+    baton_progress_mode_t progress; /* that the engine asks for */
+    struct logger *log;
+    int local; /* an error that this process has found before, with its sentence set, or 0: for others to be told of */
+};
+
 struct baton {
     struct settings settings;
     struct logger log;
@@ -85,6 +93,14 @@ struct baton {
     struct lent lent;
     struct start start;
 };
+
+/**
+ * Opens a context: `find` gets `arg`, fills in what the context stands on, or returns an error, as it must if it was
+ * given one. Errors are those of `find`; and in this process alone, without a call of it: BATON_EINVAL, an argument is
+ * NULL; BATON_ESTATE, the process was forked from one that had opened a context.
+ */
+int context_open_on(const baton_open_params_t *params,
+                    int (*find)(void *arg, const struct opening *o, struct footing *out), void *arg, baton_t **out);
 
 /**
  * What each call asks before it looks at anything else of the context. 0; BATON_EINVAL: b is NULL; BATON_ESTATE: this
