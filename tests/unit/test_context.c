@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context: two whole contexts in one process, over a ground, a net and a world that are made up (with_node.h), and
+ * without MPI. All else of the runtime is as it is in production: what one offers, the other gets.
+ */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "with_node.h"
+#include "with_tune.h"
+
+enum { BLOCKS = 8, BLOCK_TOKENS = 16, REQUESTS = 20 };
+enum { PREFILL, DECODE, ENGINES };
+
+static const uint32_t offered[] = {1, 6, 2}, wanted[] = {5, 0, 3};
+#define TABLE (sizeof offered / sizeof offered[0])
+
+static struct node node;
+
+/* A member, in a thread of its own for the calls that wait for the other. */
+static struct engine {
+    baton_t *b;
+    baton_cache_t *cache;
+    uint64_t block_bytes;
+    void *memory;
+    uint32_t flags;
+    baton_role_t role;
+    int opened, started, closed;
+    char sentence[256];
+    pthread_t thread;
+} engines[ENGINES];
+
+static const char *const names[] = {"prefill", "decode"};
+
+static uint8_t *block(const struct engine *e, uint32_t number)
+{
+    uint8_t *base = e->memory != NULL ? e->memory : baton_cache_base(e->cache);
+    return base + number * e->block_bytes;
+}
+
+static void note(struct engine *e)
+{
+    snprintf(e->sentence, sizeof e->sentence, "%s", baton_errmsg());
+}
+
+static int declare(struct engine *e)
+{
+    baton_geometry_t g = {.size = sizeof g,
+                          .model = "m",
+                          .dtype = "bf16",
+                          .elem_bytes = 2,
+                          .planes = 2,
+                          .head_size = 64,
+                          .layers_total = 1,
+                          .layer_count = 1,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 2, .head_count = 2}}};
+    baton_tensor_t tensor;
+    int rc = baton_geometry_layout(&g, &tensor, BATON_LAYOUT_BLOCK_MAJOR);
+    e->block_bytes = g.bytes / BLOCKS;
+    if (rc != 0 || e->flags == 0)
+        return rc != 0 ? rc : baton_cache_create(e->b, &g, BATON_MEMORY_HOST, &e->cache);
+    e->memory = aligned_alloc(4096, g.bytes); /* a cache that comes late is the engine's own */
+    return baton_cache_wrap(e->b, &g, BATON_MEMORY_HOST, &e->memory, &g.bytes, 1, &e->cache);
+}
+
+static void *bring_up(void *arg)
+{
+    struct engine *e = arg;
+    const unsigned which = (unsigned)(e - engines);
+    baton_open_params_t p = {.size = sizeof p, .role = e->role, .tp = 1, .pp = 1, .flags = e->flags};
+    strcpy(p.engine, names[which]);
+    e->opened = node_open(&node.member[which], &p, &e->b);
+    if (e->opened == 0 && e->flags == 0)
+        assert_int_equal(declare(e), 0);
+    if (e->opened == 0)
+        e->started = baton_start(e->b);
+    note(e);
+    return NULL;
+}
+
+static void *bring_down(void *arg)
+{
+    struct engine *e = arg;
+    e->closed = baton_close(e->b);
+    note(e);
+    return NULL;
+}
+
+static void both(void *(*run)(void *arg))
+{
+    for (unsigned i = 0; i < ENGINES; i++)
+        assert_int_equal(pthread_create(&engines[i].thread, NULL, run, &engines[i]), 0);
+    for (unsigned i = 0; i < ENGINES; i++)
+        pthread_join(engines[i].thread, NULL);
+}
+
+static void up(bool is_far, uint32_t flags)
+{
+    node_init(&node, ENGINES, is_far);
+    memset(engines, 0, sizeof engines);
+    for (unsigned i = 0; i < ENGINES; i++) {
+        engines[i].role = i == PREFILL ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE;
+        engines[i].flags = flags;
+    }
+    both(bring_up);
+    for (unsigned i = 0; i < ENGINES; i++)
+        if (engines[i].opened != 0 || engines[i].started != 0)
+            fail_msg("%s: %s", names[i], engines[i].sentence);
+}
+
+static void down(void)
+{
+    both(bring_down);
+    for (unsigned i = 0; i < ENGINES; i++)
+        if (engines[i].closed != 0)
+            fail_msg("%s: %s", names[i], engines[i].sentence);
+    for (unsigned i = 0; i < ENGINES; i++)
+        free(engines[i].memory);
+    node_fini(&node);
+}
+
+/* The next event, which ends a call well. */
+static baton_event_t done(const struct engine *e, baton_event_type_t type)
+{
+    const uint64_t until = clock_now_ns() + 60 * CLOCK_NS_PER_S;
+    struct pollfd p = {.fd = baton_event_fd(e->b), .events = POLLIN};
+    baton_event_t event;
+    while (baton_poll(e->b, &event, 1) != 1) {
+        assert_true(clock_now_ns() < until);
+        poll(&p, 1, 100);
+    }
+    assert_int_equal(event.type, type);
+    if (event.error != 0)
+        fail_msg("%s: %s", baton_strerror(event.error), event.detail);
+    return event;
+}
+
+/* One hand-off: bytes of the offered blocks arrive in the wanted ones, by that path. */
+static void hand_off(unsigned number, baton_mode_t mode, baton_path_t path)
+{
+    const struct engine *from = &engines[PREFILL], *to = &engines[DECODE];
+    char key[BATON_KEY_MAX];
+    snprintf(key, sizeof key, "request-%u", number);
+    const baton_offer_params_t offer = {.size = sizeof offer,
+                                        .key = key,
+                                        .num_tables = 1,
+                                        .tables = {{.blocks = offered, .num_blocks = TABLE}},
+                                        .num_tokens = TABLE * BLOCK_TOKENS};
+    const baton_want_params_t want = {.size = sizeof want,
+                                      .key = key,
+                                      .engine = names[PREFILL],
+                                      .mode = mode,
+                                      .num_tables = 1,
+                                      .tables = {{.blocks = wanted, .num_blocks = TABLE}},
+                                      .num_tokens = TABLE * BLOCK_TOKENS};
+    for (unsigned i = 0; i < TABLE; i++) {
+        memset(block(from, offered[i]), (int)(number * TABLE + i + 1), from->block_bytes);
+        memset(block(to, wanted[i]), 0, to->block_bytes);
+    }
+    if (number % 2 == 0) /* they meet in either order */
+        assert_int_equal(baton_offer(from->b, &offer, NULL), 0);
+    assert_int_equal(baton_want(to->b, &want, NULL), 0);
+    if (number % 2 == 1)
+        assert_int_equal(baton_offer(from->b, &offer, NULL), 0);
+    const baton_event_t event = done(to, BATON_EVENT_WANT);
+    assert_int_equal(event.bytes, TABLE * to->block_bytes);
+    assert_int_equal(event.path_bytes[path], event.bytes);
+    done(from, BATON_EVENT_OFFER);
+    for (unsigned i = 0; i < TABLE; i++)
+        assert_memory_equal(block(from, offered[i]), block(to, wanted[i]), to->block_bytes);
+}
+
+static void hand_off_many(baton_path_t path)
+{
+    for (unsigned i = 0; i < REQUESTS; i++)
+        hand_off(i, i % 4 < 2 ? BATON_MODE_PULL : BATON_MODE_PUSH, path);
+}
+
+static uint32_t sent(void)
+{
+    return node.member[PREFILL].sent + node.member[DECODE].sent;
+}
+
+static uint32_t moves(void)
+{
+    return node.member[PREFILL].moves + node.member[DECODE].moves;
+}
+
+/* Neighbours meet by words, and their messages go by lanes: the net has nothing to do. */
+static void test_neighbours(void **state)
+{
+    (void)state;
+    up(false, 0);
+    hand_off_many(BATON_PATH_SHM);
+    char text[4096];
+    assert_in_range(baton_describe(engines[DECODE].b, text, sizeof text), 1, sizeof text - 1);
+    assert_non_null(strstr(text, "world: member 1 of 2, made up\nnet: made up\n"));
+    assert_non_null(strstr(text, "paths: 2 ranks by shm"));
+    assert_non_null(strstr(text, "offers of the node by words; messages of the node by lanes"));
+    down();
+    assert_int_equal(sent(), 0);
+    assert_int_equal(moves(), 0);
+}
+
+/* Without words and lanes, the net carries the messages of neighbours. */
+static void test_neighbours_without_words(void **state)
+{
+    (void)state;
+    tune("handoff", "0");
+    up(false, 0);
+    tune("handoff", NULL);
+    hand_off_many(BATON_PATH_SHM);
+    down();
+    assert_in_range(sent(), 2 * REQUESTS, UINT32_MAX);
+    assert_int_equal(moves(), 0);
+}
+
+/* All goes over the net. */
+static void test_members_of_two_nodes(void **state)
+{
+    (void)state;
+    up(true, 0);
+    hand_off_many(BATON_PATH_RMA);
+    down();
+    assert_in_range(sent(), 2 * REQUESTS, UINT32_MAX);
+    assert_in_range(moves(), REQUESTS, UINT32_MAX);
+}
+
+static void come_late(bool is_far, baton_path_t path)
+{
+    up(is_far, BATON_OPEN_CACHE_LATER);
+    const baton_want_params_t want = {.size = sizeof want, .key = "early", .engine = names[PREFILL]};
+    assert_int_equal(baton_want(engines[DECODE].b, &want, NULL), BATON_EAGAIN);
+    for (unsigned i = 0; i < ENGINES; i++) {
+        assert_int_equal(baton_cache_ready(engines[i].b), BATON_EAGAIN);
+        assert_int_equal(declare(&engines[i]), 0);
+    }
+    const uint64_t until = clock_now_ns() + 60 * CLOCK_NS_PER_S;
+    for (unsigned i = 0; i < ENGINES; i++)
+        while (baton_cache_ready(engines[i].b) == BATON_EAGAIN && clock_now_ns() < until)
+            poll(NULL, 0, 1);
+    hand_off_many(path);
+    down();
+}
+
+static void test_caches_that_come_late(void **state)
+{
+    (void)state;
+    come_late(false, BATON_PATH_CMA);
+    come_late(true, BATON_PATH_RMA);
+}
+
+/* What is wrong with one, all are told of. */
+static void test_members_agree(void **state)
+{
+    (void)state;
+    node_init(&node, ENGINES, false);
+    memset(engines, 0, sizeof engines);
+    engines[PREFILL].role = BATON_ROLE_PREFILL;
+    engines[DECODE].role = 77;
+    both(bring_up);
+    for (unsigned i = 0; i < ENGINES; i++) {
+        assert_int_equal(engines[i].opened, BATON_EINVAL);
+        assert_string_equal(engines[i].sentence, "member 1: role 77 is none of prefill, decode, both");
+        assert_null(engines[i].b);
+    }
+    node_fini(&node);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_neighbours),           cmocka_unit_test(test_neighbours_without_words),
+        cmocka_unit_test(test_members_of_two_nodes), cmocka_unit_test(test_caches_that_come_late),
+        cmocka_unit_test(test_members_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

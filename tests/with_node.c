@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* node: see the header. */
+#include "with_node.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/page.h"
+
+#define HUGE (UINT64_C(2) << 20)
+#define INBOX_MOST 64 /* events that wait, before messages are refused */
+#define RUNS 16
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+/* Waits for all members; `all` gets what each brought. */
+static void gather(struct node_member *m, const void *mine, size_t bytes, void *all)
+{
+    struct node *n = m->node;
+    if (bytes > NODE_ROW_BYTES)
+        abort();
+    pthread_mutex_lock(&n->lock);
+    const uint32_t round = n->rounds;
+    memcpy(n->brought[m->self], mine, bytes);
+    if (++n->came == n->num) {
+        memcpy(n->all, n->brought, sizeof n->all);
+        n->came = 0;
+        n->rounds++;
+        pthread_cond_broadcast(&n->all_came);
+    }
+    while (n->rounds == round)
+        pthread_cond_wait(&n->all_came, &n->lock);
+    for (uint32_t i = 0; i < n->num; i++)
+        memcpy((uint8_t *)all + i * bytes, n->all[i], bytes);
+    pthread_mutex_unlock(&n->lock);
+}
+
+struct result {
+    int rc;
+    char sentence[256];
+};
+
+static int agree(void *self, const char *step, int local)
+{
+    struct result mine = {.rc = local}, all[NODE_MEMBERS];
+    uint32_t worst = 0;
+    (void)step;
+    if (local != 0)
+        snprintf(mine.sentence, sizeof mine.sentence, "%s", baton_errmsg());
+    struct node_member *m = self;
+    gather(m, &mine, sizeof mine, all);
+    for (uint32_t i = 1; i < m->node->num; i++)
+        if (all[i].rc < all[worst].rc)
+            worst = i;
+    return all[worst].rc != 0 ? error_set(all[worst].rc, "member %" PRIu32 ": %s", worst, all[worst].sentence) : 0;
+}
+
+static int least(void *self, const char *step, const int mine[2], int out[2])
+{
+    struct node_member *m = self;
+    int all[NODE_MEMBERS][2];
+    (void)step;
+    gather(m, mine, sizeof all[0], all);
+    memcpy(out, all[0], sizeof all[0]);
+    for (uint32_t i = 1; i < m->node->num; i++)
+        for (int k = 0; k < 2; k++)
+            out[k] = all[i][k] < out[k] ? all[i][k] : out[k];
+    return 0;
+}
+
+static int exchange(void *self, const void *row, uint32_t row_bytes, void *rows)
+{
+    gather(self, row, row_bytes, rows);
+    return 0;
+}
+
+static bool is_lost(const void *self)
+{
+    (void)self;
+    return false;
+}
+
+/* ---- start ------------------------------------------------------------------------------------------------------- */
+
+static int make_segment(struct node_member *m, const struct world_segment *wish)
+{
+    struct ground *g = &m->ground;
+    g->pool_offset = (GROUND_META_OFFSET + wish->meta_bytes + HUGE - 1) / HUGE * HUGE;
+    m->bytes = g->pool_offset + wish->pool_bytes;
+    m->mapped_bytes = m->bytes + HUGE;
+    m->mapping = mmap(NULL, m->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (m->mapping == MAP_FAILED)
+        return error_set(BATON_ESHM, "no memory for a segment");
+    g->segment = (uint8_t *)m->mapping + (HUGE - (uintptr_t)m->mapping % HUGE) % HUGE;
+    bell_init(ground_bell(g));
+    m->pool = (struct path_region){(uintptr_t)g->segment + g->pool_offset, wish->pool_bytes};
+    m->mine = (struct path_regions){.num = 1, .region = &m->pool};
+    return 0;
+}
+
+static int start(void *self, const struct world_segment *wish)
+{
+    struct node_member *m = self;
+    const int rc = agree(m, "segments", make_segment(m, wish));
+    for (uint32_t i = 0; rc == 0 && i < m->node->num; i++) {
+        const struct node_member *peer = &m->node->member[i];
+        if (peer == m || !m->node->is_far)
+            m->peers[i] = (struct ground_peer){peer->ground.segment, peer->bytes, getpid(), m->node->is_far ? 0 : i};
+    }
+    return rc;
+}
+
+static int expose(void *self, const struct path_regions *mine)
+{
+    struct node_member *m = self;
+    if (mine->num > 0)
+        m->mine = *mine;
+    m->net.exposes = true;
+    return agree(m, "exposed", 0);
+}
+
+static int doorbell(void *self, void (*rung)(void *arg), void *arg, const char *cpus)
+{
+    (void)self, (void)rung, (void)arg, (void)cpus; /* the net rings by itself */
+    return 0;
+}
+
+static int selftest(void *self, uint64_t offset, uint64_t bytes)
+{
+    (void)self, (void)offset, (void)bytes;
+    return 0;
+}
+
+/* ---- caches that come late, and closing -------------------------------------------------------------------------- */
+
+static int meet_init(void *self)
+{
+    (void)self;
+    return 0;
+}
+
+/* Whether all members have set that flag. */
+static int barrier(struct node_member *m, bool *mine, size_t flag)
+{
+    bool all = true;
+    pthread_mutex_lock(&m->node->lock);
+    *mine = true;
+    for (uint32_t i = 0; i < m->node->num; i++)
+        all &= *(bool *)((char *)&m->node->member[i] + flag);
+    pthread_mutex_unlock(&m->node->lock);
+    return all ? 0 : BATON_EAGAIN;
+}
+
+static int meet(void *self, bool is_here)
+{
+    struct node_member *m = self;
+    return is_here || m->is_here ? barrier(m, &m->is_here, offsetof(struct node_member, is_here)) : BATON_EAGAIN;
+}
+
+static void meet_missing(const void *self, char *text, size_t size)
+{
+    (void)self;
+    snprintf(text, size, "%s", "");
+}
+
+static int meet_close(void *self, uint64_t until_ns)
+{
+    (void)self, (void)until_ns;
+    return BATON_ECLOSED;
+}
+
+static int leave(void *self, bool late)
+{
+    struct node_member *m = self;
+    const int rc = barrier(m, &m->has_left, offsetof(struct node_member, has_left));
+    return rc == BATON_EAGAIN && late ? error_set(BATON_ETIMEDOUT, "not all members have left") : rc;
+}
+
+static bool silence(void *self)
+{
+    (void)self;
+    return true;
+}
+
+static void hurry(void *self, uint64_t left_ms)
+{
+    (void)self, (void)left_ms;
+}
+
+static int on_finalize(void *self, void (*hook)(void *arg), void *arg)
+{
+    (void)self, (void)hook, (void)arg;
+    return 0;
+}
+
+static void finalize(void *self)
+{
+    (void)self;
+}
+
+static int leave_open(void *self, const char *why)
+{
+    (void)self;
+    return error_set(BATON_EPEER, "%s", why);
+}
+
+static int close_member(void *self, int local)
+{
+    struct node_member *m = self;
+    const int rc = agree(m, "close", local);
+    if (rc == 0 && m->mapping != NULL)
+        munmap(m->mapping, m->mapped_bytes);
+    return rc;
+}
+
+static void forget(void *self)
+{
+    (void)self;
+}
+
+static void describe(const void *self, struct page *page)
+{
+    const struct node_member *m = self;
+    page_print(page, "world: member %" PRIu32 " of %" PRIu32 ", made up\n", m->self, m->node->num);
+}
+
+/* ---- the net ----------------------------------------------------------------------------------------------------- */
+
+struct node_item {
+    struct node_item *next;
+    struct port_event event;
+    uint8_t data[];
+};
+
+/* Under the lock. */
+static void free_list(struct node_item **list)
+{
+    for (struct node_item *i; (i = *list) != NULL; free(i))
+        *list = i->next;
+}
+
+/* Behind all that waits for that member. Data is copied. */
+static int put(struct node_member *to, struct port_event event, const void *data, bool is_message)
+{
+    struct node_item *item = malloc(sizeof *item + event.bytes), **last = &to->first;
+    if (item == NULL || (is_message && atomic_load(&to->waiting) >= INBOX_MOST)) {
+        free(item);
+        return BATON_EAGAIN;
+    }
+    *item = (struct node_item){.event = event};
+    if (event.bytes > 0)
+        memcpy(item->data, data, event.bytes);
+    item->event.data = item->data;
+    pthread_mutex_lock(&to->node->lock);
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = item;
+    atomic_fetch_add(&to->waiting, 1);
+    pthread_mutex_unlock(&to->node->lock);
+    return 0;
+}
+
+static int net_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
+{
+    struct node_member *m = self, *to = &m->node->member[peer];
+    const struct port_event event = {.kind = PORT_MESSAGE, .peer = m->self, .bytes = bytes};
+    const int rc = put(to, event, message, true);
+    if (rc != 0)
+        return rc;
+    atomic_fetch_add(&m->sent, 1);
+    bell_ring(ground_bell(&to->ground));
+    return 0;
+}
+
+static int net_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    struct node_member *m = self;
+    const struct node_member *of = &m->node->member[peer];
+    if (offset > of->bytes || bytes > of->bytes - offset)
+        return BATON_EMESSAGE;
+    return put(m, (struct port_event){.kind = PORT_READ, .tag = tag, .bytes = bytes}, of->ground.segment + offset,
+               false);
+}
+
+static int net_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    struct node_member *m = self;
+    _Atomic uint64_t *word = (void *)(m->node->member[peer].ground.segment + offset);
+    return put(m, (struct port_event){.kind = PORT_BOARD, .tag = tag, .generation = atomic_load(word)}, NULL, false);
+}
+
+static int64_t net_move(void *self, const struct path_leg *leg, uint64_t budget)
+{
+    struct node_member *m = self;
+    const uint64_t base = leg->theirs->is_wrapped ? 0 : (uintptr_t)m->node->member[leg->peer].ground.segment;
+    struct plan_run runs[RUNS];
+    struct port_event event = {.kind = PORT_MOVED, .tag = leg->tag, .runs = 1};
+    uint32_t n;
+    while (event.moved < budget && (n = plan_next(leg->transfer, leg->cursor, runs, RUNS, budget - event.moved)) > 0)
+        for (uint32_t i = 0; i < n; i++) {
+            const struct plan_run *r = &runs[i];
+            const struct path_region *from = leg->write ? &m->mine.region[r->src_region] : NULL;
+            const struct path_region *to = leg->write ? NULL : &m->mine.region[r->dst_region];
+            const uint64_t src = from != NULL ? from->at : base + leg->theirs->region[r->src_region].at;
+            const uint64_t dst = to != NULL ? to->at : base + leg->theirs->region[r->dst_region].at;
+            memcpy((char *)(uintptr_t)(dst + r->dst), (const char *)(uintptr_t)(src + r->src), r->bytes);
+            event.moved += r->bytes;
+        }
+    const uint64_t moved = event.moved;
+    atomic_fetch_add(&m->moves, 1);
+    return put(m, event, NULL, false) == 0 ? (int64_t)moved : BATON_ENOMEM;
+}
+
+static int net_settle(void *self, uint32_t peer, uint64_t tag)
+{
+    (void)peer;
+    return put(self, (struct port_event){.kind = PORT_SETTLED, .tag = tag}, NULL, false);
+}
+
+static enum path_park net_park(void *self, uint32_t peer, uint64_t tag)
+{
+    struct node_member *m = self;
+    (void)peer;
+    pthread_mutex_lock(&m->node->lock);
+    for (struct node_item **at = &m->first, *item; (item = *at) != NULL;) {
+        if (item->event.kind == PORT_MESSAGE || item->event.tag != tag) {
+            at = &item->next;
+            continue;
+        }
+        *at = item->next;
+        atomic_fetch_sub(&m->waiting, 1);
+        free(item);
+    }
+    pthread_mutex_unlock(&m->node->lock);
+    return PATH_PARK_QUIET;
+}
+
+static bool net_ended(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return false;
+}
+
+static int net_progress(void *self, struct port_event *events, int max)
+{
+    struct node_member *m = self;
+    struct node_item *item;
+    int n = 0;
+    pthread_mutex_lock(&m->node->lock);
+    free_list(&m->given);
+    for (; n < max && (item = m->first) != NULL; n++) {
+        events[n] = item->event;
+        m->first = item->next;
+        item->next = m->given;
+        m->given = item;
+        atomic_fetch_sub(&m->waiting, 1);
+    }
+    pthread_mutex_unlock(&m->node->lock);
+    return n;
+}
+
+static bool net_busy(const void *self)
+{
+    const struct node_member *m = self;
+    return atomic_load(&m->waiting) > 0;
+}
+
+static void net_sync(void *self)
+{
+    (void)self;
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static bool net_is_rung(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+static uint32_t net_rings(const void *self)
+{
+    (void)self;
+    return 0;
+}
+
+static void net_ring(void *self)
+{
+    (void)self;
+}
+
+static bool net_failed(const void *self)
+{
+    (void)self;
+    return false;
+}
+
+static struct net_counts net_counts(const void *self)
+{
+    (void)self;
+    return (struct net_counts){0};
+}
+
+static void net_describe(const void *self, struct page *page)
+{
+    (void)self;
+    page_print(page, "net: made up\n");
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void fill(struct node_member *m)
+{
+    m->ground = (struct ground){
+        .self = m->self, .num_peers = m->node->num, .places = m->node->is_far ? 1 : m->node->num, .peers = m->peers};
+    m->net = (struct net){.path = {.self = m,
+                                   .read = net_read,
+                                   .board = net_board,
+                                   .move = net_move,
+                                   .settle = net_settle,
+                                   .park = net_park,
+                                   .ended = net_ended,
+                                   .progress = net_progress,
+                                   .busy = net_busy,
+                                   .kind = BATON_PATH_RMA,
+                                   .name = "rma"},
+                          .self = m,
+                          .has_nodes = m->node->is_far,
+                          .send = net_send,
+                          .sync = net_sync,
+                          .is_rung = net_is_rung,
+                          .rings = net_rings,
+                          .ring = net_ring,
+                          .failed = net_failed,
+                          .counts = net_counts,
+                          .describe = net_describe};
+    m->world = (struct world_calls){.self = m,
+                                    .node = m->node->is_far ? m->self : 0,
+                                    .bears_threads = true,
+                                    .agree = agree,
+                                    .least = least,
+                                    .exchange = exchange,
+                                    .is_lost = is_lost,
+                                    .start = start,
+                                    .expose = expose,
+                                    .doorbell = doorbell,
+                                    .selftest = selftest,
+                                    .meet_init = meet_init,
+                                    .meet = meet,
+                                    .meet_missing = meet_missing,
+                                    .meet_close = meet_close,
+                                    .leave = leave,
+                                    .silence = silence,
+                                    .hurry = hurry,
+                                    .on_finalize = on_finalize,
+                                    .finalize = finalize,
+                                    .close = close_member,
+                                    .leave_open = leave_open,
+                                    .forget = forget,
+                                    .describe = describe};
+}
+
+void node_init(struct node *n, uint32_t num, bool is_far)
+{
+    *n = (struct node){.num = num, .is_far = is_far, .mode = BATON_PROGRESS_THREAD};
+    pthread_mutex_init(&n->lock, NULL);
+    pthread_cond_init(&n->all_came, NULL);
+    for (uint32_t i = 0; i < num; i++) {
+        n->member[i].node = n;
+        n->member[i].self = i;
+        fill(&n->member[i]);
+    }
+}
+
+void node_fini(struct node *n)
+{
+    for (uint32_t i = 0; i < n->num; i++) {
+        free_list(&n->member[i].first);
+        free_list(&n->member[i].given);
+    }
+    pthread_mutex_destroy(&n->lock);
+    pthread_cond_destroy(&n->all_came);
+}
+
+static int find(void *arg, const struct opening *o, struct footing *out)
+{
+    struct node_member *m = arg;
+    const int rc = agree(m, "open", o->local);
+    if (rc == 0)
+        *out = (struct footing){&m->ground, &m->net, &m->world, m->node->mode};
+    return rc;
+}
+
+int node_open(struct node_member *m, const baton_open_params_t *params, baton_t **out)
+{
+    return context_open_on(params, find, m, out);
+}
