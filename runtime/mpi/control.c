@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "mpi/address.h"
 #include "wire/message.h"
 
 #define LOOKED_MOST 4096 /* messages: a look at the inbox takes no more, however many ranks send without end */
@@ -182,7 +183,7 @@ static int count_expected(struct control *c, uint32_t *expected)
         return error;
     }
     for (int r = 0; r < c->world->size; r++)
-        posted[r] = outbox_posted(&c->outbox, (uint32_t)r);
+        posted[address_of(c->outbox.windows, (uint32_t)r).rank] = outbox_posted(&c->outbox, (uint32_t)r);
     error = steps_begin(&c->world->steps, "messages under way");
     if (error == 0) {
         int rc = MPI_Ireduce_scatter_block(posted, expected, 1, MPI_UINT32_T, MPI_SUM, c->world->comm, &request);

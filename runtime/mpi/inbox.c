@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "mpi/address.h"
 #include "mpi/mpi_error.h"
 
 static int post(struct inbox *in, uint32_t at)
@@ -110,7 +111,7 @@ int inbox_take(struct inbox *in, struct inbox_message *out)
     in->head++;
     in->handed++;
     in->arrived++;
-    *out = (struct inbox_message){in->received[at], -1, (uint32_t)status.MPI_SOURCE};
+    *out = (struct inbox_message){in->received[at], -1, address_peer(status.MPI_SOURCE)};
     if (rc == MPI_SUCCESS)
         MPI_Get_count(&status, MPI_BYTE, &out->bytes);
     return 1;

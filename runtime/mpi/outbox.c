@@ -9,6 +9,7 @@
 #include "base/bell.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "mpi/address.h"
 #include "mpi/doorbell.h"
 #include "mpi/mpi_error.h"
 #include "wire/message.h"
@@ -239,8 +240,8 @@ static void finish_send(struct outbox *o, struct slot *slot, int rc)
 static void post(struct outbox *o, struct outbox_peer *p, struct slot *slot)
 {
     MPI_Request request;
-    int is_done = 0;
-    int rc = MPI_Isend(slot->bytes, (int)slot->length, MPI_BYTE, (int)p->rank, INBOX_TAG, o->comm, &request);
+    int is_done = 0, rank = address_of(o->windows, p->rank).rank;
+    int rc = MPI_Isend(slot->bytes, (int)slot->length, MPI_BYTE, rank, INBOX_TAG, o->comm, &request);
     if (rc != MPI_SUCCESS) {
         note_failure(o, p, slot, rc);
         return;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "mpi/address.h"
 #include "mpi/rma.h"
 
 /* ---- issuing ----------------------------------------------------------------------------------------------------- */
@@ -31,12 +32,13 @@ static MPI_Win theirs_at(const struct rma *r, const struct path_leg *leg, uint32
     const struct path_regions *theirs = leg->theirs;
     if (!path_holds(theirs, region, offset, bytes))
         return MPI_WIN_NULL;
+    const struct address at = address_of(r->windows, leg->peer);
     if (theirs->is_wrapped)
-        return exposure_place(&r->windows->exposure, leg->peer, theirs, region, offset, displacement);
-    if (!rma_is_within(theirs->region[region].at, theirs->region[region].bytes, r->windows->segments[leg->peer].bytes))
+        return exposure_place(&r->windows->exposure, (uint32_t)at.rank, theirs, region, offset, displacement);
+    if (!rma_is_within(theirs->region[region].at, theirs->region[region].bytes, at.bytes))
         return MPI_WIN_NULL;
-    *displacement = theirs->region[region].at + offset;
-    return r->windows->overlay;
+    *displacement = at.base + theirs->region[region].at + offset;
+    return at.window;
 }
 
 /*
@@ -87,15 +89,15 @@ static int take_runs(const struct rma *r, const struct path_leg *leg, uint64_t b
 }
 
 /* `request` NULL: without a request of its own. */
-static int issue_piece(const struct path_leg *leg, MPI_Win win, const struct sieve_piece *piece, MPI_Request *request)
+static int issue_piece(bool write, int rank, MPI_Win win, const struct sieve_piece *piece, MPI_Request *request)
 {
-    int bytes = (int)piece->bytes, peer = (int)leg->peer;
+    int bytes = (int)piece->bytes;
     MPI_Aint at = (MPI_Aint)piece->theirs;
-    if (leg->write)
-        return request != NULL ? MPI_Rput(piece->mine, bytes, MPI_BYTE, peer, at, bytes, MPI_BYTE, win, request)
-                               : MPI_Put(piece->mine, bytes, MPI_BYTE, peer, at, bytes, MPI_BYTE, win);
-    return request != NULL ? MPI_Rget(piece->mine, bytes, MPI_BYTE, peer, at, bytes, MPI_BYTE, win, request)
-                           : MPI_Get(piece->mine, bytes, MPI_BYTE, peer, at, bytes, MPI_BYTE, win);
+    if (write)
+        return request != NULL ? MPI_Rput(piece->mine, bytes, MPI_BYTE, rank, at, bytes, MPI_BYTE, win, request)
+                               : MPI_Put(piece->mine, bytes, MPI_BYTE, rank, at, bytes, MPI_BYTE, win);
+    return request != NULL ? MPI_Rget(piece->mine, bytes, MPI_BYTE, rank, at, bytes, MPI_BYTE, win, request)
+                           : MPI_Get(piece->mine, bytes, MPI_BYTE, rank, at, bytes, MPI_BYTE, win);
 }
 
 /*
@@ -106,8 +108,9 @@ static int issue_batch(struct rma *r, struct rma_op *op, const struct path_leg *
 {
     MPI_Request request = MPI_REQUEST_NULL;
     struct rma_peer *p = r->peers.by_rank[op->peer];
+    const int rank = address_of(r->windows, op->peer).rank;
     for (uint32_t i = 0; i < batch->num; i++) {
-        int rc = issue_piece(leg, batch->win, &batch->piece[i], i + 1 < batch->num ? NULL : &request);
+        int rc = issue_piece(leg->write, rank, batch->win, &batch->piece[i], i + 1 < batch->num ? NULL : &request);
         if (rc != MPI_SUCCESS) {
             op->runs = i;
             if (i > 0)

@@ -7,6 +7,8 @@
 
 #include "baton.h"
 
+#include "mpi/address.h"
+
 #define FRESH_NS (10 * CLOCK_NS_PER_MS)
 
 bool rma_peers_init(struct rma_peers *s, const struct world *w, const struct windows *v, const struct quirks *q)
@@ -101,9 +103,10 @@ bool rma_peer_is_flush_due(const struct rma_peers *s, const struct rma_peer *p)
 
 int rma_peer_flush(struct rma_peers *s, struct rma_peer *p)
 {
-    int rc = MPI_Win_flush((int)p->rank, s->windows->overlay);
+    const struct address at = address_of(s->windows, p->rank);
+    int rc = MPI_Win_flush(at.rank, at.window);
     for (int i = 0; i < s->windows->exposure.num && rc == MPI_SUCCESS; i++)
-        rc = MPI_Win_flush((int)p->rank, s->windows->exposure.windows[i]);
+        rc = MPI_Win_flush(at.rank, s->windows->exposure.windows[i]);
     if (rc != MPI_SUCCESS)
         return rma_peer_poison(s, p, "MPI_Win_flush", rc);
     count_add(&s->flushes, 1);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "mpi/address.h"
 #include "mpi/rma.h"
 
 int rma_read_check(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t bytes)
@@ -14,13 +15,13 @@ int rma_read_check(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t
     if (peer >= (uint32_t)r->world->size || bytes == 0 || bytes > INT_MAX)
         return error_set(BATON_EINVAL, "a read of %" PRIu64 " bytes from rank %" PRIu32 " is not possible", bytes,
                          peer);
-    uint64_t limit = r->windows->segments[peer].bytes;
-    if (!rma_is_within(offset, bytes, limit))
+    const struct address at = address_of(r->windows, peer);
+    if (!rma_is_within(offset, bytes, at.bytes))
         return error_set(BATON_EMESSAGE,
                          "a read of %" PRIu64 " bytes at %" PRIu64 " is outside of rank %" PRIu32
                          "'s segment of %" PRIu64 " bytes",
-                         bytes, offset, peer, limit);
-    if (r->windows->overlay == MPI_WIN_NULL)
+                         bytes, offset, peer, at.bytes);
+    if (at.window == MPI_WIN_NULL)
         return error_set(BATON_EINVAL, "rank %" PRIu32 " is on this node: there is no window over nodes", peer);
     return 0;
 }
@@ -29,8 +30,9 @@ static int get(struct rma *r, struct rma_op *op, uint64_t offset)
 {
     MPI_Request request;
     struct rma_peer *p = r->peers.by_rank[op->peer];
-    int rc = MPI_Rget(op->landing, (int)op->bytes, MPI_BYTE, (int)op->peer, (MPI_Aint)offset, (int)op->bytes, MPI_BYTE,
-                      r->windows->overlay, &request);
+    const struct address at = address_of(r->windows, op->peer);
+    int rc = MPI_Rget(op->landing, (int)op->bytes, MPI_BYTE, at.rank, (MPI_Aint)(at.base + offset), (int)op->bytes,
+                      MPI_BYTE, at.window, &request);
     if (rc != MPI_SUCCESS)
         return rma_peer_poison(&r->peers, p, "MPI_Rget", rc);
     rma_peer_count(&r->peers, p, 2); /* MPI counts the request as one more */
