@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mpi/fabric.h"
+#include "core/port.h"
 
 #define ASLEEP_NS 20000000L /* after which a reactor that has made no turn is asleep */
 
@@ -23,8 +23,10 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static atomic_bool wanted; /* every turn reads it without the lock: a late read costs one turn */
 static bool waiting;       /* under the lock */
 
-int __real_fabric_progress(struct fabric *f, struct port_event *events, int max);
-int __wrap_fabric_progress(struct fabric *f, struct port_event *events, int max);
+struct control;
+
+int __real_control_progress(struct control *c, struct port_event *events, int max);
+int __wrap_control_progress(struct control *c, struct port_event *events, int max);
 
 static void wait_if_asked(void)
 {
@@ -39,10 +41,10 @@ static void wait_if_asked(void)
     pthread_mutex_unlock(&lock);
 }
 
-int __wrap_fabric_progress(struct fabric *f, struct port_event *events, int max)
+int __wrap_control_progress(struct control *c, struct port_event *events, int max)
 {
     wait_if_asked();
-    return __real_fabric_progress(f, events, max);
+    return __real_control_progress(c, events, max);
 }
 
 void halt_begin(void)

@@ -12,7 +12,7 @@
 #include "bench/conditions.h"
 #include "bench/scene.h"
 #include "front/inside.h"
-#include "mpi/fabric.h"
+#include "core/ground.h"
 
 #define MMAP_BYTES (128 * 1024) /* the C library's first threshold, which it would otherwise raise */
 #define SIDES 2
@@ -27,7 +27,7 @@ struct measured {
 static struct measured measure(const struct scene *s)
 {
     return (struct measured){footprint_read(s->context.pool, s->cache.geometry.bytes),
-                             fabric_pool_offset(baton_inside_fabric(s->context.baton)) / 1024};
+                             baton_inside_ground(s->context.baton)->pool_offset / 1024};
 }
 
 /* One context: open, transfer, measure, close. */

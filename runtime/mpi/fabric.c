@@ -15,62 +15,27 @@
 #include "base/page.h"
 #include "mpi/selftest.h"
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-int fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode, struct logger *log,
-                int local, struct fabric **out)
-{
-    struct fabric *f = calloc(1, sizeof *f);
-    if (f == NULL)
-        return error_set(BATON_ENOMEM, "no memory for a context");
-    int error = world_open(&f->world, comm, settings, mode, log, local);
-    if (error) {
-        if (!f->world.steps.is_lost) /* else MPI may still write into it */
-            free(f);
-        return error;
-    }
-    fabric_fill(f);
-    *out = f;
-    return 0;
-}
-
-int fabric_comm(int handle, MPI_Comm *out)
-{
-    int initialised = 0, finalised = 0;
-    *out = MPI_COMM_NULL;
-    if (handle == BATON_COMM_NULL_F)
-        return 0;
-    MPI_Initialized(&initialised);
-    MPI_Finalized(&finalised);
-    if (!initialised || finalised)
-        return error_set(BATON_ESTATE, "communicator %d was given, but MPI %s", handle,
-                         finalised ? "is already finalised" : "is not initialised");
-    *out = MPI_Comm_f2c((MPI_Fint)handle);
-    bool none = *out == (MPI_Comm)0 || (*out == MPI_COMM_NULL && handle != (int)MPI_Comm_c2f(MPI_COMM_NULL));
-    if (none) /* (MPI_Comm)0: from Open MPI for a handle that it does not know */
-        return error_set(BATON_EINVAL, "no communicator has the Fortran handle %d", handle);
-    return 0;
-}
-
-int fabric_agree(void *self, const char *step, int local)
+static int fabric_agree(void *self, const char *step, int local)
 {
     struct fabric *f = self;
     return steps_agree(&f->world.steps, step, local);
 }
 
-bool fabric_is_lost(const void *self)
+static bool fabric_is_lost(const void *self)
 {
     const struct fabric *f = self;
     return f->world.steps.is_lost;
 }
 
-int fabric_least(void *self, const char *step, const int mine[2], int least[2])
+static int fabric_least(void *self, const char *step, const int mine[2], int least[2])
 {
     struct fabric *f = self;
     return steps_least(&f->world.steps, step, mine, least);
 }
 
-int fabric_meet_init(void *self)
+static int fabric_meet_init(void *self)
 {
     struct fabric *f = self;
     int error = meeting_init(&f->meeting, &f->world.steps);
@@ -82,19 +47,19 @@ int fabric_meet_init(void *self)
 
 static const char meeting_name[] = "caches that come late";
 
-int fabric_meet(void *self, bool is_here)
+static int fabric_meet(void *self, bool is_here)
 {
     struct fabric *f = self;
     return meeting_wait(&f->meeting, &f->world.steps, meeting_name, is_here);
 }
 
-void fabric_meet_missing(const void *self, char *text, size_t size)
+static void fabric_meet_missing(const void *self, char *text, size_t size)
 {
     const struct fabric *f = self;
     meeting_missing(&f->meeting, &f->world.steps, text, size);
 }
 
-int fabric_meet_close(void *self, uint64_t until_ns)
+static int fabric_meet_close(void *self, uint64_t until_ns)
 {
     struct fabric *f = self;
     return meeting_close(&f->meeting, &f->world.steps, meeting_name, until_ns);
@@ -124,6 +89,25 @@ static int check_threads(const struct fabric *f)
                      f->windows.overlay_name, q->library, quirks_remedy(q->library));
 }
 
+/* What is known of segments, for the ground. */
+static int find_peers(struct fabric *f)
+{
+    const struct world *w = &f->world;
+    uint32_t place = 0;
+    f->peers = calloc((size_t)w->size, sizeof *f->peers);
+    if (f->peers == NULL)
+        return error_set(BATON_ENOMEM, "no memory for the table of %d ranks", w->size);
+    for (uint32_t r = 0; r < (uint32_t)w->size; r++) {
+        const struct windows_segment *s = &f->windows.segments[r];
+        if (s->mapped != NULL)
+            f->peers[r] = (struct ground_peer){s->mapped, s->bytes, windows_process(&f->windows, r), place++};
+    }
+    f->ground.peers = f->peers;
+    f->ground.segment = f->windows.segment;
+    f->ground.pool_offset = f->windows.pool_offset;
+    return 0;
+}
+
 static void undo_start(struct fabric *f)
 {
     if (f->world.steps.is_lost)
@@ -134,7 +118,7 @@ static void undo_start(struct fabric *f)
     windows_close(&f->windows, &f->world);
 }
 
-int fabric_start(void *self, const struct world_segment *wish)
+static int fabric_start(void *self, const struct world_segment *wish)
 {
     struct fabric *f = self;
     int error = windows_open(&f->windows, &f->world, wish);
@@ -148,7 +132,7 @@ int fabric_start(void *self, const struct world_segment *wish)
         if (local == 0)
             local = rma_init(&f->rma, &f->world, &f->windows, &f->quirks);
         if (local == 0)
-            local = fabric_find_peers(f);
+            local = find_peers(f);
         error = steps_agree(&f->world.steps, "one-sided operations", local);
     }
     if (error)
@@ -159,44 +143,26 @@ int fabric_start(void *self, const struct world_segment *wish)
     return error;
 }
 
-int fabric_exchange(void *self, const void *row, uint32_t row_bytes, void *rows)
+static int fabric_exchange(void *self, const void *row, uint32_t row_bytes, void *rows)
 {
     struct fabric *f = self;
     int error = steps_allgather(&f->world.steps, "directory", row, (int)row_bytes, rows);
     return f->world.steps.is_lost ? error : steps_agree(&f->world.steps, "directory", error);
 }
 
-int fabric_doorbell(void *self, void (*rung)(void *arg), void *arg, const char *cpus)
+static int fabric_doorbell(void *self, void (*rung)(void *arg), void *arg, const char *cpus)
 {
     struct fabric *f = self;
     return ringing_open(&f->ringing, &f->world, rung, arg, cpus);
 }
 
-bool fabric_is_rung(const void *self)
-{
-    const struct fabric *f = self;
-    return ringing_is_rung(&f->ringing);
-}
-
-uint32_t fabric_rings(const void *self)
-{
-    const struct fabric *f = self;
-    return doorbell_heard(&f->ringing.doorbell) + f->ringing.doorbell.rung;
-}
-
-void fabric_ring(void *self)
-{
-    struct fabric *f = self;
-    ringing_flush(&f->ringing, &f->world);
-}
-
-bool fabric_silence(void *self)
+static bool fabric_silence(void *self)
 {
     struct fabric *f = self;
     return doorbell_silence(&f->ringing.doorbell);
 }
 
-int fabric_expose(void *self, const struct path_regions *mine)
+static int fabric_expose(void *self, const struct path_regions *mine)
 {
     struct fabric *f = self;
     if (mine->num > 0)
@@ -206,7 +172,7 @@ int fabric_expose(void *self, const struct path_regions *mine)
     return error;
 }
 
-int fabric_selftest(void *self, uint64_t offset, uint64_t bytes)
+static int fabric_selftest(void *self, uint64_t offset, uint64_t bytes)
 {
     struct fabric *f = self;
     f->windows.spare_offset = offset;
@@ -214,109 +180,9 @@ int fabric_selftest(void *self, uint64_t offset, uint64_t bytes)
     return selftest_run(&f->world, &f->windows, &f->quirks);
 }
 
-/* ---- the reactor's ----------------------------------------------------------------------------------------------- */
-
-int fabric_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
-{
-    struct fabric *f = self;
-    return control_send(&f->control, peer, message, bytes);
-}
-
-int fabric_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
-{
-    struct fabric *f = self;
-    doorbell_ring(&f->ringing.doorbell, peer, clock_now_ns()); /* over some transports the peer has to help */
-    return rma_read(&f->rma, peer, offset, bytes, tag);
-}
-
-int fabric_read_word(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
-{
-    struct fabric *f = self;
-    return rma_read_word(&f->rma, peer, offset, tag);
-}
-
-int64_t fabric_move(void *self, const struct path_leg *leg, uint64_t budget)
-{
-    struct fabric *f = self;
-    return rma_move(&f->rma, leg, budget);
-}
-
-int fabric_settle(void *self, uint32_t peer, uint64_t tag)
-{
-    struct fabric *f = self;
-    return rma_settle(&f->rma, peer, tag);
-}
-
-enum path_park fabric_park(void *self, uint32_t peer, uint64_t tag)
-{
-    struct fabric *f = self;
-    return rma_park(&f->rma, peer, tag);
-}
-
-bool fabric_ended(void *self, uint32_t peer)
-{
-    struct fabric *f = self;
-    return rma_ended(&f->rma, peer);
-}
-
-void fabric_sync(void *self)
-{
-    struct fabric *f = self;
-    windows_sync(&f->windows);
-}
-
-bool fabric_busy(const void *self)
-{
-    const struct fabric *f = self;
-    return rma_busy(&f->rma) > 0 || control_busy(&f->control);
-}
-
-struct net_counts fabric_counts(const void *self)
-{
-    const struct fabric *f = self;
-    struct rma_counts rma = rma_counts(&f->rma);
-    return (struct net_counts){.messages_bad = count_of(&f->control.bad),
-                               .flushes = rma.flushes,
-                               .settled = rma.settled,
-                               .poisoned = rma.poisonings,
-                               .parked = rma.parked};
-}
-
-/* Messages and completions take turns at being first, so that neither can fill the room of every call. */
-int fabric_progress(void *self, struct port_event *events, int max)
-{
-    struct fabric *f = self;
-    rma_release(&f->rma);
-    control_release(&f->control);
-    bool messages_first = f->turn++ & 1;
-    int n = messages_first ? control_progress(&f->control, events, max) : rma_progress(&f->rma, events, max);
-    events += n;
-    max -= n;
-    return n + (messages_first ? rma_progress(&f->rma, events, max) : control_progress(&f->control, events, max));
-}
-
-void fabric_look(void *self)
-{
-    struct fabric *f = self;
-    control_look(&f->control);
-    rma_look(&f->rma);
-}
-
-bool fabric_has_looked(const void *self)
-{
-    const struct fabric *f = self;
-    return control_has_looked(&f->control) && look_has_ended(&f->rma.look);
-}
-
-bool fabric_failed(const void *self)
-{
-    const struct fabric *f = self;
-    return f->control.has_failed || rma_has_failed(&f->rma);
-}
-
 /* ---- closing ----------------------------------------------------------------------------------------------------- */
 
-int fabric_leave(void *self, bool late)
+static int fabric_leave(void *self, bool late)
 {
     struct fabric *f = self;
     return steps_leave(&f->world.steps, late);
@@ -355,7 +221,7 @@ static int quiesce(struct fabric *f, int local)
 }
 
 /* MPI may still use any of the fabric's memory. */
-int fabric_leave_open(void *self, const char *why)
+static int fabric_leave_open(void *self, const char *why)
 {
     struct fabric *f = self;
     char sentence[STEPS_SENTENCE_BYTES];
@@ -365,19 +231,19 @@ int fabric_leave_open(void *self, const char *why)
     return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", sentence);
 }
 
-void fabric_forget(void *self)
+static void fabric_forget(void *self)
 {
     struct fabric *f = self;
     doorbell_forget(&f->ringing.doorbell);
 }
 
-int fabric_on_finalize(void *self, void (*hook)(void *arg), void *arg)
+static int fabric_on_finalize(void *self, void (*hook)(void *arg), void *arg)
 {
     struct fabric *f = self;
     return world_on_finalize(&f->world, hook, arg);
 }
 
-void fabric_finalize(void *self)
+static void fabric_finalize(void *self)
 {
     struct fabric *f = self;
     doorbell_silence(&f->ringing.doorbell);
@@ -396,7 +262,7 @@ void fabric_finalize(void *self)
         log_line(f->world.log, LOG_ERROR, "MPI_Finalize of this MPI may abort or hang now: %s", baton_errmsg());
 }
 
-void fabric_hurry(void *self, uint64_t left_ms)
+static void fabric_hurry(void *self, uint64_t left_ms)
 {
     struct fabric *f = self;
     uint64_t limit_ms = left_ms > 1000 ? left_ms : 1000;
@@ -404,7 +270,7 @@ void fabric_hurry(void *self, uint64_t left_ms)
         f->world.settings.start_ms = limit_ms;
 }
 
-int fabric_close(void *self, int local)
+static int fabric_close(void *self, int local)
 {
     struct fabric *f = self;
     if (quiesce(f, local) != 0)
@@ -426,7 +292,7 @@ int fabric_close(void *self, int local)
 
 /* ---- description ------------------------------------------------------------------------------------------------- */
 
-static const char *component(const struct fabric *f, const char *name)
+const char *fabric_component(const struct fabric *f, const char *name)
 {
     if (name[0] != '\0')
         return name;
@@ -438,7 +304,7 @@ static void describe_segments(const struct fabric *f, struct page *p)
 {
     const struct windows *v = &f->windows;
     page_print(p, "window on the node: %s, %d ranks, segment %.1f MiB at %p, pool %.1f MiB at +%" PRIu64 "\n",
-               component(f, v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20),
+               fabric_component(f, v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20),
                (void *)v->segment, (double)v->pool_bytes / (1 << 20), v->pool_offset);
     if (v->has_huge)
         page_print(p, "memory pages: huge\n");
@@ -446,47 +312,7 @@ static void describe_segments(const struct fabric *f, struct page *p)
         page_print(p, "memory pages: those that the system chooses: %s\n", v->why_small);
 }
 
-static void describe_far_windows(const struct fabric *f, struct page *p)
-{
-    const struct windows *v = &f->windows;
-    if (v->overlay == MPI_WIN_NULL)
-        page_print(p, "window over nodes: none, there is one node\n");
-    else
-        page_print(p, "window over nodes: %s\n", component(f, v->overlay_name));
-    if (v->exposure.way == EXPOSURE_SPAN)
-        page_print(p, "windows over engines' memory: one, from the first region to the last\n");
-    if (v->exposure.way == EXPOSURE_NONE && v->exposure.why[0] != '\0')
-        page_print(p, "windows over engines' memory: none: %s\n", v->exposure.why);
-    if (v->exposure.way == EXPOSURE_EACH)
-        page_print(p, "windows over engines' memory: %d, one a region: %s\n", v->exposure.num, v->exposure.why);
-}
-
-static void describe_quirks(const struct fabric *f, struct page *p)
-{
-    const struct quirks *q = &f->quirks;
-    page_print(p, "mpi: %s\n", q->library);
-    if (q->close_first)
-        page_print(p, "quirks: MPI_Finalize may abort or hang unless baton_close came before it\n");
-    if (f->windows.overlay == MPI_WIN_NULL)
-        return;
-    page_print(p,
-               "quirks: %" PRIu32 " gets or %" PRIu32 " puts a request%s; put completion %s; flush within %" PRIu64
-               " operations (%s)\n",
-               q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_TUNE=rma_gets_per_request)" : "",
-               q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
-    if (q->one_thread)
-        page_print(p, "quirks: only the thread that opened the context may call MPI\n");
-    if (q->keeps_window)
-        page_print(
-            p, "quirks: the window over nodes is never freed; closing ends with BATON_EPEER, leave by baton_exit\n");
-    page_print(p,
-               "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
-               " bytes; short ones moved together by %" PRIu32 " requests at most; %d may be parked\n",
-               f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
-               f->rma.sieves.max, RMA_PARKED);
-}
-
-void fabric_describe(const void *self, struct page *p)
+static void fabric_describe(const void *self, struct page *p)
 {
     const struct fabric *f = self;
     const struct world *w = &f->world;
@@ -497,12 +323,69 @@ void fabric_describe(const void *self, struct page *p)
         describe_segments(f, p);
 }
 
-void fabric_describe_net(const void *self, struct page *p)
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static void fill(struct fabric *f)
 {
-    const struct fabric *f = self;
-    describe_far_windows(f, p);
-    describe_quirks(f, p);
-    ringing_describe(&f->ringing, &f->world, p);
-    page_print(p, "control: %d receives, %d places of messages and one a rank, at most %d a peer, %u credits\n",
-               INBOX_RECEIVES, SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
+    f->ground = (struct ground){
+        .self = (uint32_t)f->world.rank, .num_peers = (uint32_t)f->world.size, .places = (uint32_t)f->world.node_size};
+    f->calls = (struct world_calls){.self = f,
+                                    .node = f->world.node_of[f->world.rank],
+                                    .agree = fabric_agree,
+                                    .least = fabric_least,
+                                    .exchange = fabric_exchange,
+                                    .is_lost = fabric_is_lost,
+                                    .start = fabric_start,
+                                    .expose = fabric_expose,
+                                    .doorbell = fabric_doorbell,
+                                    .selftest = fabric_selftest,
+                                    .meet_init = fabric_meet_init,
+                                    .meet = fabric_meet,
+                                    .meet_missing = fabric_meet_missing,
+                                    .meet_close = fabric_meet_close,
+                                    .leave = fabric_leave,
+                                    .silence = fabric_silence,
+                                    .hurry = fabric_hurry,
+                                    .on_finalize = fabric_on_finalize,
+                                    .finalize = fabric_finalize,
+                                    .close = fabric_close,
+                                    .leave_open = fabric_leave_open,
+                                    .forget = fabric_forget,
+                                    .describe = fabric_describe};
+}
+
+int fabric_open(MPI_Comm comm, const struct settings *settings, baton_progress_mode_t mode, struct logger *log,
+                int local, struct fabric **out)
+{
+    struct fabric *f = calloc(1, sizeof *f);
+    if (f == NULL)
+        return error_set(BATON_ENOMEM, "no memory for a context");
+    int error = world_open(&f->world, comm, settings, mode, log, local);
+    if (error) {
+        if (!f->world.steps.is_lost) /* else MPI may still write into it */
+            free(f);
+        return error;
+    }
+    fill(f);
+    fabric_fill_net(f);
+    *out = f;
+    return 0;
+}
+
+int fabric_comm(int handle, MPI_Comm *out)
+{
+    int initialised = 0, finalised = 0;
+    *out = MPI_COMM_NULL;
+    if (handle == BATON_COMM_NULL_F)
+        return 0;
+    MPI_Initialized(&initialised);
+    MPI_Finalized(&finalised);
+    if (!initialised || finalised)
+        return error_set(BATON_ESTATE, "communicator %d was given, but MPI %s", handle,
+                         finalised ? "is already finalised" : "is not initialised");
+    *out = MPI_Comm_f2c((MPI_Fint)handle);
+    bool none = *out == (MPI_Comm)0 || (*out == MPI_COMM_NULL && handle != (int)MPI_Comm_c2f(MPI_COMM_NULL));
+    if (none) /* (MPI_Comm)0: from Open MPI for a handle that it does not know */
+        return error_set(BATON_EINVAL, "no communicator has the Fortran handle %d", handle);
+    return 0;
 }

@@ -46,12 +46,12 @@ static bool read_word(struct fabric *f, uint64_t tag, double seconds, uint64_t *
     bool asked = false;
     for (double until = now_s() + seconds; now_s() < until;) {
         if (!asked) {
-            int rc = fabric_read_word(f, 0, WORD_OFFSET, tag);
+            int rc = f->net.path.board(f, 0, WORD_OFFSET, tag);
             if (rc != 0 && rc != BATON_EAGAIN)
                 return false;
             asked = rc == 0;
         }
-        int n = fabric_progress(f, events, 8);
+        int n = f->net.path.progress(f, events, 8);
         for (int i = 0; i < n; i++)
             if (events[i].kind == PORT_BOARD && events[i].tag == tag) {
                 *value = events[i].generation;
@@ -64,7 +64,7 @@ static bool read_word(struct fabric *f, uint64_t tag, double seconds, uint64_t *
 static void set_word(struct fabric *f, uint64_t word)
 {
     memcpy(f->ground.segment + WORD_OFFSET, &word, sizeof word);
-    fabric_sync(f);
+    f->net.sync(f);
 }
 
 static void read_on(struct fabric *f)
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
     MPI_Irecv(&over, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, &request);
     for (over = 0; !over;) { /* makes progress for rank 1's reads until then */
         struct port_event events[8];
-        fabric_progress(f, events, 8);
+        f->net.path.progress(f, events, 8);
         MPI_Test(&request, &over, MPI_STATUS_IGNORE);
     }
     set_word(f, RAISED);

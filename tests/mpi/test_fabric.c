@@ -30,7 +30,7 @@ static void opens_and_closes(void)
     for (uint32_t r = 1; r < f->ground.num_peers; r++)
         CHECK(f->world.node_of[r] == f->world.node_of[r - 1] || f->world.node_of[r] == f->world.node_of[r - 1] + 1);
     CHECK_EQ(f->world.mode, BATON_PROGRESS_THREAD);
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
 }
 
 /* Windows of Baton that are not freed: the linker leads its calls here (--wrap). */
@@ -66,7 +66,7 @@ static void frees_its_windows(void)
     num_windows = 0;
     struct fabric *f = started();
     CHECK_EQ(num_windows, f->world.nodes > 1 ? 2 : 1);
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
     CHECK_EQ(num_windows, 0);
 }
 
@@ -94,9 +94,9 @@ static void frees_the_window_over_nodes_before_mpich_ends(void)
         CHECK_EQ(fabric_open(MPI_COMM_WORLD, &settings, modes[i], &logger, 0, &f), 0);
         CHECK_EQ(start_with(f, META_BYTES, POOL_BYTES, 0), 0);
         is_mpich = false;
-        fabric_finalize(f);
+        f->calls.finalize(f);
         CHECK_EQ(num_windows, modes[i] == BATON_PROGRESS_THREAD && f->world.nodes > 1 ? 2 : 1);
-        CHECK_EQ(fabric_close(f, 0), 0);
+        CHECK_EQ(f->calls.close(f, 0), 0);
         CHECK_EQ(num_windows, 0);
     }
 }
@@ -115,19 +115,19 @@ static void agrees(void)
     struct fabric *f = opened();
     char sentence[64];
     int last = harness.size - 1;
-    CHECK_EQ(fabric_agree(f, "all well", 0), 0);
+    CHECK_EQ(f->calls.agree(f, "all well", 0), 0);
     int local = harness.rank == last ? error_set(BATON_EGEOMETRY, "block_tokens is 16 here") : 0;
-    CHECK_EQ(fabric_agree(f, "geometry", local), BATON_EGEOMETRY);
+    CHECK_EQ(f->calls.agree(f, "geometry", local), BATON_EGEOMETRY);
     snprintf(sentence, sizeof sentence, "rank %d: block_tokens is 16 here", last);
     CHECK(strcmp(baton_errmsg(), sentence) == 0);
     /* Where an error is agreed on again, its sentence stays as it is. */
-    CHECK_EQ(fabric_agree(f, "again", BATON_EGEOMETRY), BATON_EGEOMETRY);
+    CHECK_EQ(f->calls.agree(f, "again", BATON_EGEOMETRY), BATON_EGEOMETRY);
     CHECK(strcmp(baton_errmsg(), sentence) == 0);
     /* Of several errors the lowest number counts, and of several ranks with it the lowest. */
-    CHECK_EQ(fabric_agree(f, "all fail", error_set(BATON_ESHM, "mine")), BATON_ESHM);
+    CHECK_EQ(f->calls.agree(f, "all fail", error_set(BATON_ESHM, "mine")), BATON_ESHM);
     CHECK(strcmp(baton_errmsg(), "rank 0: mine") == 0);
-    CHECK_EQ(fabric_agree(f, "well again", 0), 0);
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.agree(f, "well again", 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
 }
 
 /* Makes every agreed step of open and start fail in turn, on the last rank: all return it, and all can close. */
@@ -142,7 +142,7 @@ static void fails_together_at_every_step(void)
         if (error == 0) {
             error = start_with(f, META_BYTES, POOL_BYTES, 0);
             if (error == 0)
-                error = fabric_selftest(f, 0, 0);
+                error = f->calls.selftest(f, 0, 0);
         }
         if (error) {
             char rank[32];
@@ -152,7 +152,7 @@ static void fails_together_at_every_step(void)
             CHECK_HAS(baton_errmsg(), rank);
         }
         if (f)
-            CHECK_EQ(fabric_close(f, 0), 0);
+            CHECK_EQ(f->calls.close(f, 0), 0);
     }
     CHECK_EQ(error, 0);
     CHECK(settings.fail_step > 10);
@@ -164,16 +164,16 @@ static void refuses_more_memory_than_there_is(void)
     struct fabric *f = opened();
     CHECK_EQ(start_with(f, META_BYTES, UINT64_C(64) << 20, UINT64_C(16) << 20), BATON_ESHM);
     CHECK_HAS(baton_errmsg(), "16 MiB");
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
     f = opened();
     CHECK_EQ(start_with(f, META_BYTES, UINT64_C(1) << 62, 0), BATON_EINVAL);
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
     if (harness.size == (int)settings.fake_nodes || harness.size == 1)
         return; /* nodes of one rank use no shared memory */
     f = opened();
     CHECK_EQ(start_with(f, META_BYTES, UINT64_C(1) << 45, 0), BATON_ESHM);
     CHECK_HAS(baton_errmsg(), "/dev/shm");
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
 }
 
 static void opens_two_at_once(void)
@@ -183,7 +183,7 @@ static void opens_two_at_once(void)
     g->ground.segment[GROUND_META_OFFSET] = 2;
     CHECK_EQ(f->ground.segment[GROUND_META_OFFSET], 1);
     uint32_t word = me();
-    CHECK_EQ(fabric_send(f, me(), &word, sizeof word), 0);
+    CHECK_EQ(f->net.send(f, me(), &word, sizeof word), 0);
     struct port_event e = next_event(f);
     CHECK_EQ(e.kind, PORT_MESSAGE);
     closed(f);
@@ -228,7 +228,7 @@ static void maps_the_segments_of_the_node(void)
     struct fabric *f = opened();
     uint64_t bound = 0, mine = POOL_BYTES + me() * 4096u;
     const struct world_segment wish = {META_BYTES, mine, 0, bind_counts, &bound};
-    CHECK_EQ(fabric_start(f, &wish), 0);
+    CHECK_EQ(f->calls.start(f, &wish), 0);
     CHECK_EQ(f->ground.pool_offset % (2u << 20), 0);
     CHECK(f->ground.pool_offset >= GROUND_META_OFFSET + META_BYTES);
     CHECK(f->ground.peers[me()].mapped == f->ground.segment);
@@ -236,15 +236,15 @@ static void maps_the_segments_of_the_node(void)
     CHECK_EQ(bound, f->ground.peers[me()].bytes);
     f->ground.segment[GROUND_META_OFFSET] = (uint8_t)(100 + me());
     pool_of(f)[mine - 1] = (uint8_t)(200 + me());
-    fabric_sync(f);
+    f->net.sync(f);
     meet(f);
     for (uint32_t r = 0; r < f->ground.num_peers; r++) {
         const uint8_t *segment = f->ground.peers[r].mapped;
         CHECK_EQ(segment != NULL, f->world.node_of[r] == f->world.node_of[me()]);
         uint64_t expected = f->ground.pool_offset + POOL_BYTES + r * 4096u;
         if (!segment) {
-            CHECK_EQ(fabric_read(f, r, expected, 1, r), BATON_EMESSAGE);
-            CHECK_EQ(fabric_read(f, r, expected - 1, 1, r), 0);
+            CHECK_EQ(f->net.path.read(f, r, expected, 1, r), BATON_EMESSAGE);
+            CHECK_EQ(f->net.path.read(f, r, expected - 1, 1, r), 0);
             struct port_event e = next_event(f);
             CHECK(e.kind == PORT_READ && e.data && e.data[0] == (uint8_t)(200 + r));
             continue;
@@ -276,7 +276,7 @@ static void knows_the_processes_of_its_node(void)
         CHECK_EQ(f->ground.peers[r].process, f->world.node_of[r] == f->world.node_of[me()] ? ids[r] : 0);
     MPI_Barrier(MPI_COMM_WORLD);
     owner_of(f)[1] ^= elsewhere;
-    fabric_sync(f);
+    f->net.sync(f);
     MPI_Barrier(MPI_COMM_WORLD);
     for (uint32_t r = 0; r < f->ground.num_peers; r++) {
         bool is_known = f->world.node_of[r] == f->world.node_of[me()] && r % 2 == me() % 2;
@@ -292,7 +292,7 @@ static void exchanges_rows(void)
 {
     struct fabric *f = started();
     uint32_t row[2] = {me(), ~me()}, *rows = calloc((size_t)harness.size, sizeof row);
-    CHECK_EQ(fabric_exchange(f, row, sizeof row, rows), 0);
+    CHECK_EQ(f->calls.exchange(f, row, sizeof row, rows), 0);
     for (uint32_t r = 0; r < f->ground.num_peers; r++)
         CHECK(rows[2 * r] == r && rows[2 * r + 1] == ~r);
     free(rows);
@@ -356,7 +356,7 @@ static bool send_letter(struct fabric *f, uint32_t to, uint32_t number)
 {
     struct letter letter = {.from = me(), .number = number};
     memset(letter.rest, (int)(number + me()), sizeof letter.rest);
-    int rc = fabric_send(f, to, &letter, letter_bytes(number));
+    int rc = f->net.send(f, to, &letter, letter_bytes(number));
     CHECK(rc == 0 || rc == BATON_EAGAIN);
     return rc == 0;
 }
@@ -376,21 +376,21 @@ static void rings_across_nodes(void)
     struct port_event events[EVENTS];
     uint32_t far = 0, got = 0, sent = 0;
     char text[4096];
-    CHECK(!fabric_is_rung(f));
-    CHECK_EQ(fabric_doorbell(f, look_again, f, NULL), 0);
+    CHECK(!f->net.is_rung(f));
+    CHECK_EQ(f->calls.doorbell(f, look_again, f, NULL), 0);
     for (uint32_t r = 0; r < n; r++)
         far += f->world.node_of[r] != f->world.node_of[me()];
-    CHECK_EQ(fabric_is_rung(f), f->world.nodes > 1 && f->world.mode == BATON_PROGRESS_THREAD);
+    CHECK_EQ(f->net.is_rung(f), f->world.nodes > 1 && f->world.mode == BATON_PROGRESS_THREAD);
     describe(f, &(struct page){text, sizeof text, 0});
-    CHECK_EQ(strstr(text, "doorbell: ranks of other nodes wake this one by UDP") != NULL, fabric_is_rung(f));
-    while ((got < n || (fabric_is_rung(f) && fabric_rings(f) < 2 * far)) && clock_now_ns() < deadline) {
+    CHECK_EQ(strstr(text, "doorbell: ranks of other nodes wake this one by UDP") != NULL, f->net.is_rung(f));
+    while ((got < n || (f->net.is_rung(f) && f->net.rings(f) < 2 * far)) && clock_now_ns() < deadline) {
         while (sent < n && send_letter(f, sent, 0))
             sent++;
-        fabric_ring(f);
-        got += (uint32_t)fabric_progress(f, events, EVENTS);
+        f->net.ring(f);
+        got += (uint32_t)f->net.path.progress(f, events, EVENTS);
     }
     CHECK_EQ(got, n);
-    CHECK(!fabric_is_rung(f) || fabric_rings(f) >= 2 * far); /* it rang as many as rang it */
+    CHECK(!f->net.is_rung(f) || f->net.rings(f) >= 2 * far); /* it rang as many as rang it */
     closed(f);
 }
 
@@ -441,7 +441,7 @@ static void delivers_in_order(void)
             refused += sent[r] < FLOOD;
             sent_all += sent[r] == FLOOD;
         }
-        int came = fabric_progress(f, events, EVENTS);
+        int came = f->net.path.progress(f, events, EVENTS);
         CHECK(came >= 0);
         for (int i = 0; i < came; i++, got++)
             check_letter(&events[i], expected);
@@ -482,7 +482,7 @@ static void bounds_what_is_unconfirmed(void)
     while (!sent && clock_now_ns() < deadline) { /* an envelope alone confirms, since rank 0 has nothing to say */
         sent = send_letter(f, 0, 0);
         if (!sent)
-            CHECK_EQ(fabric_progress(f, &none, 1), 0);
+            CHECK_EQ(f->net.path.progress(f, &none, 1), 0);
     }
     CHECK(sent);
     if (me() == 0)
@@ -494,9 +494,9 @@ static void refuses_bad_messages(void)
 {
     struct fabric *f = started();
     uint8_t bytes[WIRE_MESSAGE_MAX + 1] = {0};
-    CHECK_EQ(fabric_send(f, 0, bytes, sizeof bytes), BATON_EINVAL);
-    CHECK_EQ(fabric_send(f, 0, bytes, 0), BATON_EINVAL);
-    CHECK_EQ(fabric_send(f, f->ground.num_peers, bytes, 1), BATON_EINVAL);
+    CHECK_EQ(f->net.send(f, 0, bytes, sizeof bytes), BATON_EINVAL);
+    CHECK_EQ(f->net.send(f, 0, bytes, 0), BATON_EINVAL);
+    CHECK_EQ(f->net.send(f, f->ground.num_peers, bytes, 1), BATON_EINVAL);
     closed(f);
 }
 
@@ -507,7 +507,7 @@ static void leaves_nothing_behind(void)
     for (uint32_t r = 0; r < f->ground.num_peers; r++)
         for (uint32_t i = 0; i < 32; i++) /* from several ranks, more than have a receive posted */
             send_letter(f, r, i);
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
     f = started();
     closed(f); /* checks that no event came */
 }
@@ -519,7 +519,7 @@ static void rings_the_bell_of_the_node(void)
     uint32_t before = (me() + f->ground.num_peers - 1) % f->ground.num_peers;
     uint32_t seen = bell_look(ground_bell(&f->ground));
     MPI_Barrier(MPI_COMM_WORLD);
-    CHECK_EQ(fabric_send(f, next, &word, sizeof word), 0);
+    CHECK_EQ(f->net.send(f, next, &word, sizeof word), 0);
     CHECK_EQ(next_event(f).kind, PORT_MESSAGE);
     if (f->world.node_of[before] == f->world.node_of[me()]) {
         uint64_t deadline = clock_now_ns() + PATIENCE_NS; /* the message may come before its bell */

@@ -20,7 +20,7 @@ static int outcome_of_meeting(struct fabric *f, bool is_here)
 {
     uint64_t deadline = clock_now_ns() + PATIENCE_NS;
     int rc;
-    while ((rc = fabric_meet(f, is_here)) == BATON_EAGAIN && clock_now_ns() < deadline)
+    while ((rc = f->calls.meet(f, is_here)) == BATON_EAGAIN && clock_now_ns() < deadline)
         sched_yield();
     return rc;
 }
@@ -33,9 +33,9 @@ static void meets_once_all_are_here(void)
     struct fabric *f = started();
     settings = before;
     const bool is_late = me() == f->ground.num_peers - 1;
-    CHECK_EQ(fabric_meet_init(f), 0);
+    CHECK_EQ(f->calls.meet_init(f), 0);
     for (int i = 0; i < POLLS; i++)
-        CHECK_EQ(fabric_meet(f, !is_late), BATON_EAGAIN);
+        CHECK_EQ(f->calls.meet(f, !is_late), BATON_EAGAIN);
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_EQ(outcome_of_meeting(f, true), 0);
     closed(f);
@@ -46,13 +46,13 @@ static void closes_a_meeting_without_rank_0(void)
 {
     enum { CLOSE_MS = 300 };
     struct fabric *f = started();
-    CHECK_EQ(fabric_meet_init(f), 0);
+    CHECK_EQ(f->calls.meet_init(f), 0);
     if (harness.size == 1)
         SKIP("a rank meets itself");
     if (me() != 0) {
         uint64_t until = clock_now_ns() + CLOSE_MS * CLOCK_NS_PER_MS;
         error_set(BATON_ECLOSED, "this one closes");
-        CHECK_EQ(fabric_meet_close(f, until), BATON_ETIMEDOUT);
+        CHECK_EQ(f->calls.meet_close(f, until), BATON_ETIMEDOUT);
         CHECK_HAS(baton_errmsg(), "rank 0 did not answer");
         CHECK(clock_now_ns() >= until);
     }
@@ -77,13 +77,13 @@ static void meet_without(struct fabric *f, uint32_t mortal)
     MPI_Bcast(&id, 1, MPI_INT, (int)mortal, MPI_COMM_WORLD);
     if (is_mortal)
         owner_of(f)[0] = (uint64_t)id;
-    fabric_sync(f);
+    f->net.sync(f);
     MPI_Barrier(MPI_COMM_WORLD);
-    CHECK_EQ(fabric_meet_init(f), 0);
+    CHECK_EQ(f->calls.meet_init(f), 0);
     MPI_Barrier(MPI_COMM_WORLD);
     owner_of(f)[0] = own;
     for (int i = 0; i < POLLS && !is_mortal; i++)
-        CHECK_EQ(fabric_meet(f, true), BATON_EAGAIN);
+        CHECK_EQ(f->calls.meet(f, true), BATON_EAGAIN);
     MPI_Barrier(MPI_COMM_WORLD);
     if (is_mortal)
         CHECK(child_end(id));
@@ -117,7 +117,7 @@ static void a_process_that_ends_before_it_comes(void)
 static void nobody_leaves_yet(struct fabric *f)
 {
     for (int i = 0; i < POLLS; i++)
-        CHECK_EQ(fabric_leave(f, false), BATON_EAGAIN);
+        CHECK_EQ(f->calls.leave(f, false), BATON_EAGAIN);
 }
 
 static void leave_waits_for_all(void)
@@ -128,10 +128,10 @@ static void leave_waits_for_all(void)
         nobody_leaves_yet(f);
     MPI_Barrier(MPI_COMM_WORLD);
     uint64_t deadline = clock_now_ns() + PATIENCE_NS;
-    while ((rc = fabric_leave(f, false)) == BATON_EAGAIN && clock_now_ns() < deadline)
+    while ((rc = f->calls.leave(f, false)) == BATON_EAGAIN && clock_now_ns() < deadline)
         sched_yield();
     CHECK_EQ(rc, 0);
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
 }
 
 /* ---- a rank that does not come, where what was opened stays open in MPI ------------------------------------------ */
@@ -147,20 +147,20 @@ static void leave_names_who_does_not_come(void)
     struct fabric *f = opened();
     if (harness.rank != last) {
         char name[32];
-        CHECK_EQ(fabric_leave(f, false), BATON_EAGAIN);
+        CHECK_EQ(f->calls.leave(f, false), BATON_EAGAIN);
         if (harness.rank != 0) /* what rank 0 was told by then comes before this does */
             MPI_Send(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
         for (int r = 1; r < last && harness.rank == 0; r++)
             MPI_Recv(NULL, 0, MPI_BYTE, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         nobody_leaves_yet(f);
-        CHECK_EQ(fabric_leave(f, true), BATON_ETIMEDOUT);
+        CHECK_EQ(f->calls.leave(f, true), BATON_ETIMEDOUT);
         CHECK_HAS(baton_errmsg(), "BATON_CLOSE_MS");
         snprintf(name, sizeof name, "silent ranks: %d", last);
         if (harness.rank == 0)
             CHECK_HAS(baton_errmsg(), name);
-        CHECK(fabric_is_lost(f));
+        CHECK(f->calls.is_lost(f));
     }
-    CHECK_EQ(fabric_leave_open(f, "a peer is lost"), BATON_EPEER);
+    CHECK_EQ(f->calls.leave_open(f, "a peer is lost"), BATON_EPEER);
 }
 
 /* A step waits for what is left of a deadline, but for a second at least. */
@@ -175,15 +175,15 @@ static void waits_less_in_a_hurry(void)
     logger.level = LOG_NONE;
     struct fabric *f = opened();
     settings = before;
-    fabric_hurry(f, 500);
+    f->calls.hurry(f, 500);
     if (harness.rank != harness.size - 1) {
         uint64_t began = clock_now_ns();
-        CHECK_EQ(fabric_agree(f, "roll call", 0), BATON_ETIMEDOUT);
+        CHECK_EQ(f->calls.agree(f, "roll call", 0), BATON_ETIMEDOUT);
         uint64_t took = clock_now_ns() - began;
         CHECK(took >= 900 * CLOCK_NS_PER_MS);
         CHECK(took < PATIENCE_NS);
     }
-    CHECK_EQ(fabric_leave_open(f, "a peer is lost"), BATON_EPEER);
+    CHECK_EQ(f->calls.leave_open(f, "a peer is lost"), BATON_EPEER);
 }
 
 static void names_the_silent_rank(void)
@@ -199,14 +199,14 @@ static void names_the_silent_rank(void)
     settings = before;
     if (harness.rank != harness.size - 1) {
         char name[32];
-        CHECK_EQ(fabric_agree(f, "roll call", 0), BATON_ETIMEDOUT);
+        CHECK_EQ(f->calls.agree(f, "roll call", 0), BATON_ETIMEDOUT);
         CHECK_HAS(baton_errmsg(), "roll call");
         snprintf(name, sizeof name, "silent ranks: %d", harness.size - 1);
         if (harness.rank == 0)
             CHECK_HAS(baton_errmsg(), name);
-        CHECK_EQ(fabric_agree(f, "after", 0), BATON_ETIMEDOUT);
+        CHECK_EQ(f->calls.agree(f, "after", 0), BATON_ETIMEDOUT);
     }
-    CHECK_EQ(fabric_leave_open(f, "a peer is lost"), BATON_EPEER);
+    CHECK_EQ(f->calls.leave_open(f, "a peer is lost"), BATON_EPEER);
 }
 
 int main(int argc, char **argv)

@@ -20,17 +20,17 @@ static void reads_a_piece(void)
     uint32_t peer = far_peer(f);
     uint64_t word = UINT64_C(0x0123456789abcdef) + me();
     if (f->world.nodes < 2) {
-        CHECK_EQ(fabric_read(f, peer, GROUND_META_OFFSET, 8, 70), BATON_EINVAL);
-        CHECK_EQ(fabric_read_word(f, peer, GROUND_META_OFFSET, 80), BATON_EINVAL);
+        CHECK_EQ(f->net.path.read(f, peer, GROUND_META_OFFSET, 8, 70), BATON_EINVAL);
+        CHECK_EQ(f->net.path.board(f, peer, GROUND_META_OFFSET, 80), BATON_EINVAL);
         closed(f);
         return;
     }
     for (uint32_t i = 0; i < 1000; i++)
         meta[i] = byte_at(me(), i);
     memcpy(meta + 2048, &word, sizeof word);
-    fabric_sync(f);
+    f->net.sync(f);
     meet(f);
-    CHECK_EQ(fabric_read(f, peer, GROUND_META_OFFSET + 3, 997, 70), 0);
+    CHECK_EQ(f->net.path.read(f, peer, GROUND_META_OFFSET + 3, 997, 70), 0);
     struct port_event e = next_event(f);
     CHECK_EQ(e.kind, PORT_READ);
     CHECK_EQ(e.error, 0);
@@ -38,7 +38,7 @@ static void reads_a_piece(void)
     CHECK_EQ(e.bytes, 997);
     for (uint32_t b = 0; b < 997 && e.data; b++)
         CHECK_EQ(e.data[b], byte_at(peer, b + 3));
-    CHECK_EQ(fabric_read_word(f, peer, GROUND_META_OFFSET + 2048, 80), 0);
+    CHECK_EQ(f->net.path.board(f, peer, GROUND_META_OFFSET + 2048, 80), 0);
     e = next_event(f);
     CHECK_EQ(e.kind, PORT_BOARD);
     CHECK_EQ(e.error, 0);
@@ -62,13 +62,13 @@ static void messages_and_reads_take_turns(void)
     }
     meet(f);
     for (unsigned i = 0; i < EACH; i++) {
-        CHECK_EQ(fabric_send(f, me(), letter, sizeof letter), 0);
-        CHECK_EQ(fabric_read_word(f, peer, GROUND_META_OFFSET, 80 + i), 0);
+        CHECK_EQ(f->net.send(f, me(), letter, sizeof letter), 0);
+        CHECK_EQ(f->net.path.board(f, peer, GROUND_META_OFFSET, 80 + i), 0);
     }
     for (uint64_t until = clock_now_ns() + 500 * CLOCK_NS_PER_MS; clock_now_ns() < until;)
-        CHECK_EQ(fabric_progress(f, &e, 0), 0); /* all are there now, and none is taken */
+        CHECK_EQ(f->net.path.progress(f, &e, 0), 0); /* all are there now, and none is taken */
     for (uint64_t until = clock_now_ns() + PATIENCE_NS; came < 2 * EACH && clock_now_ns() < until;) {
-        const int n = fabric_progress(f, &e, 1);
+        const int n = f->net.path.progress(f, &e, 1);
         came += n;
         if (n == 1 && came <= EACH)
             messages += e.kind == PORT_MESSAGE;
@@ -83,14 +83,14 @@ static void refuses_to_read_outside(void)
     struct fabric *f = started();
     uint32_t peer = far_peer(f);
     uint64_t end = f->ground.pool_offset + POOL_BYTES;
-    CHECK_EQ(fabric_read(f, peer, end, 1, 1), BATON_EMESSAGE);
-    CHECK_EQ(fabric_read(f, peer, end - 8, 9, 1), BATON_EMESSAGE);
-    CHECK_EQ(fabric_read(f, peer, UINT64_MAX - 3, 8, 1), BATON_EMESSAGE);
-    CHECK_EQ(fabric_read_word(f, peer, end - 4, 1), BATON_EMESSAGE);
-    CHECK_EQ(fabric_read_word(f, peer, UINT64_MAX, 1), BATON_EMESSAGE);
-    CHECK_EQ(fabric_read(f, peer, 0, 0, 1), BATON_EINVAL);
-    CHECK_EQ(fabric_read(f, f->ground.num_peers, 0, 8, 1), BATON_EINVAL);
-    CHECK_EQ(fabric_busy(f), 0);
+    CHECK_EQ(f->net.path.read(f, peer, end, 1, 1), BATON_EMESSAGE);
+    CHECK_EQ(f->net.path.read(f, peer, end - 8, 9, 1), BATON_EMESSAGE);
+    CHECK_EQ(f->net.path.read(f, peer, UINT64_MAX - 3, 8, 1), BATON_EMESSAGE);
+    CHECK_EQ(f->net.path.board(f, peer, end - 4, 1), BATON_EMESSAGE);
+    CHECK_EQ(f->net.path.board(f, peer, UINT64_MAX, 1), BATON_EMESSAGE);
+    CHECK_EQ(f->net.path.read(f, peer, 0, 0, 1), BATON_EINVAL);
+    CHECK_EQ(f->net.path.read(f, f->ground.num_peers, 0, 8, 1), BATON_EINVAL);
+    CHECK_EQ(f->net.path.busy(f), 0);
     closed(f);
 }
 
@@ -106,7 +106,7 @@ static void bounds_reads_of_one_peer(void)
         SKIP("one node");
         return;
     }
-    while (accepted < 100 && (rc = fabric_read(f, peer, 0, 64, accepted)) == 0)
+    while (accepted < 100 && (rc = f->net.path.read(f, peer, 0, 64, accepted)) == 0)
         accepted++;
     CHECK_EQ(rc, BATON_EAGAIN);
     CHECK(accepted >= 1 && accepted <= settings.rma_peer_requests);
@@ -129,12 +129,12 @@ static void parks_what_is_under_way(void)
         SKIP("one node");
         return;
     }
-    CHECK_EQ(fabric_park(f, peer, 5), PATH_PARK_QUIET);
-    CHECK_EQ(fabric_read(f, peer, 0, 4096, 5), 0);
-    CHECK_EQ(fabric_read(f, peer, 0, 4096, 6), 0);
-    CHECK_EQ(fabric_read(f, peer, 0, 4096, 5), 0);
-    CHECK_EQ(fabric_park(f, peer, 5), PATH_PARK_LATER);
-    CHECK_EQ(fabric_park(f, peer, 5), PATH_PARK_LATER);
+    CHECK_EQ(f->net.path.park(f, peer, 5), PATH_PARK_QUIET);
+    CHECK_EQ(f->net.path.read(f, peer, 0, 4096, 5), 0);
+    CHECK_EQ(f->net.path.read(f, peer, 0, 4096, 6), 0);
+    CHECK_EQ(f->net.path.read(f, peer, 0, 4096, 5), 0);
+    CHECK_EQ(f->net.path.park(f, peer, 5), PATH_PARK_LATER);
+    CHECK_EQ(f->net.path.park(f, peer, 5), PATH_PARK_LATER);
     struct port_event first = next_event(f), second = next_event(f);
     struct port_event quiet = first.kind == PORT_QUIET ? first : second;
     struct port_event card = first.kind == PORT_QUIET ? second : first;
@@ -142,8 +142,8 @@ static void parks_what_is_under_way(void)
     CHECK_EQ(quiet.tag, 5);
     CHECK_EQ(card.kind, PORT_READ);
     CHECK_EQ(card.tag, 6);
-    CHECK_EQ(fabric_park(f, peer, 5), PATH_PARK_QUIET);
-    CHECK_EQ(fabric_busy(f), 0);
+    CHECK_EQ(f->net.path.park(f, peer, 5), PATH_PARK_QUIET);
+    CHECK_EQ(f->net.path.busy(f), 0);
     closed(f); /* checks that nothing else comes */
 }
 
@@ -164,7 +164,7 @@ static void parks_a_silent_peer(void)
     meet(f);
     bool reads = f->world.node_of[me()] != f->world.node_of[silent];
     if (reads)
-        CHECK_EQ(fabric_read(f, silent, 0, 64, 9), 0);
+        CHECK_EQ(f->net.path.read(f, silent, 0, 64, 9), 0);
     struct port_event e = {0};
     uint64_t end = clock_now_ns() + 300 * CLOCK_NS_PER_MS;
     if (me() == silent) /* outside of MPI */
@@ -172,8 +172,8 @@ static void parks_a_silent_peer(void)
             ;
     else
         while (clock_now_ns() < end && e.kind == 0) {
-            fabric_progress(f, &e, 1);
-            moved_aside |= fabric_counts(f).parked >= 1 && fabric_busy(f) == 0;
+            f->net.path.progress(f, &e, 1);
+            moved_aside |= f->net.counts(f).parked >= 1 && f->net.path.busy(f) == 0;
         }
     if (reads && e.kind == 0)
         CHECK(moved_aside);
@@ -181,9 +181,9 @@ static void parks_a_silent_peer(void)
         e = next_event(f);
     CHECK_EQ(e.kind, reads ? PORT_READ : 0);
     end = clock_now_ns() + PATIENCE_NS;
-    while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* until the probe has completed too */
-        CHECK_EQ(fabric_progress(f, &e, 1), 0);
-    CHECK_EQ(fabric_counts(f).parked, 0);
+    while (f->net.counts(f).parked > 0 && clock_now_ns() < end) /* until the probe has completed too */
+        CHECK_EQ(f->net.path.progress(f, &e, 1), 0);
+    CHECK_EQ(f->net.counts(f).parked, 0);
     closed(f);
 }
 
@@ -202,12 +202,12 @@ static int read_from_silent(struct fabric *f, uint32_t silent, int caller)
     struct port_event e = {0};
     int is_parked = 0;
     while (!is_called && clock_now_ns() < deadline)
-        fabric_progress(f, &e, 1);
+        f->net.path.progress(f, &e, 1);
     CHECK(is_called);
-    CHECK_EQ(fabric_read(f, silent, 0, 64, 9), 0);
+    CHECK_EQ(f->net.path.read(f, silent, 0, 64, 9), 0);
     while (e.kind == 0 && !is_parked && clock_now_ns() < deadline)
-        if (fabric_progress(f, &e, 1) == 0)
-            is_parked = fabric_counts(f).parked > 0;
+        if (f->net.path.progress(f, &e, 1) == 0)
+            is_parked = f->net.counts(f).parked > 0;
     CHECK(is_parked || e.kind == PORT_READ); /* which needed no help */
     CHECK_EQ(kill(caller, SIGUSR1), 0);
     return is_parked;
@@ -262,7 +262,7 @@ static void closes_while_a_read_is_parked(void)
         is_parked = read_from_silent(f, silent, ids[1]);
     else if (me() == silent)
         stay_silent(ids[0]);
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
     MPI_Bcast(&is_parked, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (!is_parked)
         SKIP("reads need no help of their peer");
@@ -327,11 +327,11 @@ static uint64_t move_all(struct fabric *f, struct path_leg *leg, uint64_t total)
     struct port_event events[EVENTS];
     while (moved < total && clock_now_ns() < deadline) {
         if (!plan_at_end(leg->transfer, leg->cursor)) {
-            int64_t n = fabric_move(f, leg, 10000);
+            int64_t n = f->net.path.move(f, leg, 10000);
             CHECK((n > 0 && n <= 10000) || n == BATON_EAGAIN);
             taken += n > 0 ? (uint64_t)n : 0;
         }
-        int came = fabric_progress(f, events, EVENTS);
+        int came = f->net.path.progress(f, events, EVENTS);
         for (int i = 0; i < came; i++) {
             CHECK_EQ(events[i].kind, PORT_MOVED);
             CHECK_EQ(events[i].error, 0);
@@ -343,9 +343,9 @@ static uint64_t move_all(struct fabric *f, struct path_leg *leg, uint64_t total)
     }
     CHECK_EQ(taken, total);
     CHECK_EQ(moved, total);
-    while (fabric_busy(f) > 0 && clock_now_ns() < deadline) /* a peer that was late on a busy machine was probed */
-        CHECK_EQ(fabric_progress(f, events, EVENTS), 0);
-    CHECK_EQ(fabric_busy(f), 0);
+    while (f->net.path.busy(f) > 0 && clock_now_ns() < deadline) /* a peer that was late on a busy machine was probed */
+        CHECK_EQ(f->net.path.progress(f, events, EVENTS), 0);
+    CHECK_EQ(f->net.path.busy(f), 0);
     return runs;
 }
 
@@ -357,8 +357,8 @@ static void settle(struct fabric *f, uint32_t peer, uint64_t tag)
     struct port_event e = {0};
     while ((error == BATON_EAGAIN || e.kind == 0) && clock_now_ns() < deadline) {
         if (error == BATON_EAGAIN)
-            error = fabric_settle(f, peer, tag);
-        fabric_progress(f, &e, 1);
+            error = f->net.path.settle(f, peer, tag);
+        f->net.path.progress(f, &e, 1);
     }
     CHECK_EQ(error, 0);
     CHECK_EQ(e.kind, PORT_SETTLED);
@@ -394,7 +394,7 @@ static void leg_init(struct leg *m, struct fabric *f, bool write, unsigned src_l
     lay_out(&m->src, src_layout, 0, 4);
     lay_out(&m->dst, dst_layout, head_first, head_count);
     fill_pool(f);
-    fabric_sync(f);
+    f->net.sync(f);
     meet(f);
     memcpy(m->expected, pool_of(f), POOL_BYTES);
     for (uint32_t l = 0; l < LAYERS; l++)
@@ -433,9 +433,9 @@ static void move_between(struct fabric *f, bool write, unsigned src_layout, unsi
     if (write) {
         settle(f, m.leg.peer, 42);
         meet(f); /* by messages after it: what the peer wrote here is in place */
-        fabric_sync(f);
+        f->net.sync(f);
     } else {
-        CHECK_EQ(fabric_read_word(f, m.leg.peer, GROUND_META_OFFSET, 43), 0);
+        CHECK_EQ(f->net.path.board(f, m.leg.peer, GROUND_META_OFFSET, 43), 0);
         CHECK_EQ(next_event(f).kind, PORT_BOARD);
     }
     CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
@@ -533,7 +533,7 @@ static void writes_short_runs_together(void)
     CHECK(puts * 8 < m.transfer->bytes / 128); /* runs of 128 bytes */
     settle(f, m.leg.peer, 42);
     meet(f);
-    fabric_sync(f);
+    f->net.sync(f);
     CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
     leg_fini(&m);
     closed(f);
@@ -553,11 +553,11 @@ static void gives_up_in_the_middle(void)
         leg_init(&m, f, false, BATON_LAYOUT_HND, BATON_LAYOUT_NHD, 0, 4);
         m.leg.tag = 100 + (uint64_t)turns;
         struct port_event e;
-        CHECK(fabric_move(f, &m.leg, 8192) > 0);
+        CHECK(f->net.path.move(f, &m.leg, 8192) > 0);
         for (int i = 0; i < turns / 4; i++)
-            fabric_progress(f, &e, 1);
-        CHECK(fabric_move(f, &m.leg, 8192) > 0);
-        enum path_park park = fabric_park(f, m.leg.peer, m.leg.tag);
+            f->net.path.progress(f, &e, 1);
+        CHECK(f->net.path.move(f, &m.leg, 8192) > 0);
+        enum path_park park = f->net.path.park(f, m.leg.peer, m.leg.tag);
         CHECK_EQ(park, PATH_PARK_LATER);
         memcpy(m.expected, pool_of(f), POOL_BYTES);
         leg_free_plan(&m); /* the path does not need it any more */
@@ -566,7 +566,7 @@ static void gives_up_in_the_middle(void)
         CHECK_EQ(e.tag, m.leg.tag);
         CHECK_EQ(meet(f), 0);
         CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
-        CHECK_EQ(fabric_park(f, m.leg.peer, m.leg.tag), PATH_PARK_QUIET);
+        CHECK_EQ(f->net.path.park(f, m.leg.peer, m.leg.tag), PATH_PARK_QUIET);
         leg_fini(&m);
     }
     closed(f);
@@ -592,15 +592,15 @@ static void gives_up_on_a_silent_peer(void)
     bool reads = m.leg.peer == silent;
     int64_t taken = 0, moved = 0;
     if (reads)
-        CHECK((taken = fabric_move(f, &m.leg, 8192)) > 0);
+        CHECK((taken = f->net.path.move(f, &m.leg, 8192)) > 0);
     uint64_t end = clock_now_ns() + 200 * CLOCK_NS_PER_MS;
     while (clock_now_ns() < end) /* the silent one is outside of MPI */
-        if (me() != silent && fabric_progress(f, &e, 1) == 1 && reads) {
+        if (me() != silent && f->net.path.progress(f, &e, 1) == 1 && reads) {
             CHECK_EQ(e.kind, PORT_MOVED);
             moved += (int64_t)e.moved;
         }
     if (reads) {
-        enum path_park park = fabric_park(f, silent, m.leg.tag);
+        enum path_park park = f->net.path.park(f, silent, m.leg.tag);
         memcpy(m.expected, pool_of(f), POOL_BYTES);
         CHECK_EQ(park,
                  moved < taken ? PATH_PARK_LATER : PATH_PARK_QUIET); /* QUIET: it could be read without its help */
@@ -612,8 +612,8 @@ static void gives_up_on_a_silent_peer(void)
         CHECK(memcmp(pool_of(f), m.expected, POOL_BYTES) == 0);
     leg_fini(&m);
     end = clock_now_ns() + PATIENCE_NS;
-    while (fabric_counts(f).parked > 0 && clock_now_ns() < end) /* until the probe has completed too */
-        CHECK_EQ(fabric_progress(f, &e, 1), 0);
+    while (f->net.counts(f).parked > 0 && clock_now_ns() < end) /* until the probe has completed too */
+        CHECK_EQ(f->net.path.progress(f, &e, 1), 0);
     meet(f);
     move_between(f, false, BATON_LAYOUT_NHD, BATON_LAYOUT_HND, 0, 4);
     closed(f);
@@ -638,16 +638,16 @@ static void refuses_to_move_outside(void)
     const struct path_regions theirs = {.num = 1, .region = &region};
     struct path_leg leg = {far_peer(f), false, 1, transfer, &cursor, &theirs};
     int outside = f->world.nodes < 2 ? BATON_EINVAL : BATON_EMESSAGE;
-    CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
+    CHECK_EQ(f->net.path.move(f, &leg, 1 << 20), outside);
     region.at = UINT64_MAX - 5;
-    CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
+    CHECK_EQ(f->net.path.move(f, &leg, 1 << 20), outside);
     region.at = f->ground.pool_offset;
     region.bytes = c.geometry.bytes - 1; /* the last block's last run ends at the geometry's end */
     cursor.unit_done = transfer->bytes - 8;
-    CHECK_EQ(fabric_move(f, &leg, 1 << 20), outside);
+    CHECK_EQ(f->net.path.move(f, &leg, 1 << 20), outside);
     cursor = (struct plan_cursor){0};
     CHECK(cursor.piece == 0 && cursor.token == 0 && cursor.unit_done == 0);
-    CHECK_EQ(fabric_busy(f), 0);
+    CHECK_EQ(f->net.path.busy(f), 0);
     free(transfer);
     plan_destroy(plan);
     closed(f);

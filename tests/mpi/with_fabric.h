@@ -39,7 +39,7 @@ static inline struct fabric *opened(void)
 
 static inline int start_with(struct fabric *f, uint64_t meta_bytes, uint64_t pool_bytes, uint64_t memory_limit)
 {
-    return fabric_start(f, &(const struct world_segment){meta_bytes, pool_bytes, memory_limit, NULL, NULL});
+    return f->calls.start(f, &(const struct world_segment){meta_bytes, pool_bytes, memory_limit, NULL, NULL});
 }
 
 static inline struct fabric *started(void)
@@ -47,7 +47,7 @@ static inline struct fabric *started(void)
     struct fabric *f = opened();
     int error = start_with(f, META_BYTES, POOL_BYTES, 0);
     if (error == 0)
-        error = fabric_selftest(f, 0, 0);
+        error = f->calls.selftest(f, 0, 0);
     if (!CHECK_EQ(error, 0)) {
         fprintf(stderr, "# rank %d: %s\n", harness.rank, baton_errmsg());
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -96,7 +96,7 @@ static inline int meet(struct fabric *f)
     int done = 0, strays = 0;
     MPI_Ibarrier(MPI_COMM_WORLD, &all);
     while (!done) {
-        int n = fabric_progress(f, events, EVENTS);
+        int n = f->net.path.progress(f, events, EVENTS);
         if (!CHECK(n >= 0))
             break;
         strays += n;
@@ -108,8 +108,8 @@ static inline int meet(struct fabric *f)
 /* What baton_describe says of the fabric. */
 static inline void describe(const struct fabric *f, struct page *page)
 {
-    fabric_describe(f, page);
-    fabric_describe_net(f, page);
+    f->calls.describe(f, page);
+    f->net.describe(f, page);
 }
 
 /* The next event; zeroed if none comes in time. */
@@ -117,7 +117,7 @@ static inline struct port_event next_event(struct fabric *f)
 {
     struct port_event e = {0};
     uint64_t deadline = clock_now_ns() + PATIENCE_NS;
-    while (fabric_progress(f, &e, 1) == 0 && clock_now_ns() < deadline)
+    while (f->net.path.progress(f, &e, 1) == 0 && clock_now_ns() < deadline)
         ;
     return e;
 }
@@ -125,7 +125,7 @@ static inline struct port_event next_event(struct fabric *f)
 static inline void closed(struct fabric *f)
 {
     CHECK_EQ(meet(f), 0);
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
 }
 
 /** Begins the program: harness, settings, logger. */

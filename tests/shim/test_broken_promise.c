@@ -78,7 +78,7 @@ static void tested_without_pools(void)
     logger.sink = count;
     CHECK_EQ(start_with(f, META_BYTES + SPARE, 0, 0), 0);
     shim_break_promise(false, true, 0, LATE);
-    CHECK_EQ(fabric_selftest(f, GROUND_META_OFFSET + META_BYTES, SPARE), 0);
+    CHECK_EQ(f->calls.selftest(f, GROUND_META_OFFSET + META_BYTES, SPARE), 0);
     logger.sink = NULL;
     shim_break_promise(false, false, 0, 0);
     describe(f, &page);
@@ -126,7 +126,7 @@ static void separate_memory_is_refused(void)
     CHECK_EQ(start_with(f, META_BYTES, POOL_BYTES, 0), BATON_EWINDOW);
     CHECK_HAS(baton_errmsg(), "MPI_WIN_MODEL");
     shim_separate_model(false);
-    CHECK_EQ(fabric_close(f, 0), 0);
+    CHECK_EQ(f->calls.close(f, 0), 0);
 }
 
 int main(int argc, char **argv)

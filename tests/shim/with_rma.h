@@ -20,7 +20,7 @@ struct settings *with_rma_settings(struct with_rma *w);
 
 /** What a core calls of it. */
 void with_rma_path(struct with_rma *w, struct path *path);
-/** See fabric_progress. */
+/** As the progress of a path (core/path.h). */
 int with_rma_progress(struct with_rma *w, struct port_event *events, int max);
 
 #endif
