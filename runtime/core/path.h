@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * path: a way to the memory of other ranks. A path is a folder that fills one table of functions: runtime/shm for ranks
- * whose segments are mapped here, runtime/mpi for all others. The port of the protocol core has such a table too, which
- * reaches every rank: front fills it by routing each call to the path of that rank, the simulator fills it by itself.
+ * whose segments are mapped here, runtime/staged for memory that one side cannot reach, runtime/mpi for all others. The
+ * port of the protocol core has such a table too, which reaches every rank: front fills it by routing each call to the
+ * path of that rank, the simulator fills it by itself.
  *
  * THREAD. All calls are the reactor's. None blocks and none calls back.
  * COMPLETION. Whatever was begun ends by an event with the tag of the call, which a later `progress` hands out.
