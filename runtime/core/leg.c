@@ -165,6 +165,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
         await(core, leg, LEG_AWAITED);
         return;
     }
+    leg_hold(core, leg, m->slot);
     if (!m->partial) /* else its READYs come with the answers to what is repeated */
         hush(core, leg);
     read_lease(core, leg, &table, &m->table, m->partial ? &(struct reach){0} : &REACH_WHOLE);

@@ -22,7 +22,7 @@ struct leg {
     bool let_go;         /* and has nothing under way for it: it said no, or was sent CANCEL */
     bool owes_end;       /* yet its offer must hear of the end */
     bool told;           /* it has heard of that */
-    bool has_taken;      /* it took the lease by words (core/handoff.h), and gives it back in the same way */
+    bool has_taken;      /* it took or holds the lease by words (core/handoff.h), and gives it back so */
     uint32_t slot;       /* then: of the lease */
     uint64_t generation; /* of the lease that was granted, or that was written from; 0: of none yet */
     uint32_t doubts;     /* DOUBTED: WANTs that were said */
@@ -38,6 +38,11 @@ void leg_send_cancel(struct core *core, struct leg *leg);
 
 /** Asks for nothing: takes a lease of the rank's offer, if that is there and whole, and all else is as usual. */
 enum handoff_taken leg_take(struct core *core, struct leg *leg, struct handoff_grant *grant);
+/**
+ * The lease that it was granted by message is as one that it took, where such can be taken: its rank, which takes none
+ * twice, knows from then on that it has had this one.
+ */
+void leg_hold(struct core *core, struct leg *leg, uint32_t slot);
 /** Gives back what was taken; by that its producer hears of the end. */
 void leg_give_back(struct core *core, struct leg *leg, int error);
 /** Why the lease that it took, or came too late for, has ended, if that is still known: an error, and a sentence. */

@@ -80,6 +80,16 @@ enum handoff_taken leg_take(struct core *core, struct leg *leg, struct handoff_g
     return taken;
 }
 
+void leg_hold(struct core *core, struct leg *leg, uint32_t slot)
+{
+    const struct port_handoff *hand = core_handoff(core);
+    if (!can_take(core, leg))
+        return;
+    leg->slot = slot;
+    leg->has_taken =
+        hand->hold(hand->self, contact_peer(leg->contact), slot, leg->generation, ask_left_ms(core, leg->ask));
+}
+
 void leg_give_back(struct core *core, struct leg *leg, int error)
 {
     const struct port_handoff *hand = core_handoff(core);

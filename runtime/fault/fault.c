@@ -313,6 +313,12 @@ static enum handoff_taken fault_take(void *self, uint32_t peer, const struct han
     return taken;
 }
 
+static bool fault_hold(void *self, uint32_t peer, uint32_t slot, uint64_t generation, uint32_t left_ms)
+{
+    const struct port_handoff *under = ((struct faults *)self)->under.handoff;
+    return under->hold(under->self, peer, slot, generation, left_ms);
+}
+
 static void fault_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
 {
     struct faults *f = self;
@@ -436,6 +442,7 @@ static void port_fill(struct faults *f)
                                        .word = fault_word,
                                        .told = fault_told,
                                        .take = fault_take,
+                                       .hold = fault_hold,
                                        .give_back = fault_give_back,
                                        .why = fault_why};
 }

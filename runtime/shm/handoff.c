@@ -318,12 +318,24 @@ static bool is_whole(const struct handoff *h, uint32_t slot, uint64_t generation
     return board_of(h, slot) == generation;
 }
 
+/* False: the lease has ended. */
+static bool say_reading(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, uint32_t left_ms)
+{
+    const uint32_t left = left_ms < HANDOFF_LEFT_MS_MAX ? left_ms : HANDOFF_LEFT_MS_MAX;
+    /* My word before the board, against the raise before the readers' words: one of the two sees the other. */
+    atomic_exchange(reader_of(h, slot, rank), reader_word(generation, HANDOFF_READING, left));
+    if (atomic_load(&h->board[slot]) != generation)
+        return false;
+    tell(h, slot);
+    return true;
+}
+
 static enum handoff_taken take_slot(const struct handoff *h, uint32_t slot, const struct handoff_want *want,
                                     struct handoff_grant *grant)
 {
     struct record *r = record_of(h, slot);
-    _Atomic uint64_t *mine = reader_of(h, slot, want->rank);
-    const uint64_t before = atomic_load_explicit(mine, memory_order_relaxed), generation = board_of(h, slot);
+    const uint64_t before = atomic_load_explicit(reader_of(h, slot, want->rank), memory_order_relaxed);
+    const uint64_t generation = board_of(h, slot);
     if (generation == 0 || is_about(before, generation) || !read_record(r, generation, &grant->offer) ||
         !is_same(&want->name, &grant->offer.name) || grant->offer.num_tokens < want->num_tokens ||
         (want->is_whole && grant->offer.num_tokens != want->num_tokens) || !is_whole(h, slot, generation) ||
@@ -331,13 +343,7 @@ static enum handoff_taken take_slot(const struct handoff *h, uint32_t slot, cons
         return HANDOFF_ASK;
     grant->slot = slot;
     grant->generation = generation;
-    const uint32_t left = want->left_ms < HANDOFF_LEFT_MS_MAX ? want->left_ms : HANDOFF_LEFT_MS_MAX;
-    /* My word before the board, against the raise before the readers' words: one of the two sees the other. */
-    atomic_exchange(mine, reader_word(generation, HANDOFF_READING, left));
-    if (atomic_load(&h->board[slot]) != generation)
-        return HANDOFF_TOO_LATE;
-    tell(h, slot);
-    return HANDOFF_TAKEN;
+    return say_reading(h, slot, generation, want->rank, want->left_ms) ? HANDOFF_TAKEN : HANDOFF_TOO_LATE;
 }
 
 enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant)
@@ -356,6 +362,14 @@ enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_wa
             return taken;
     }
     return HANDOFF_ASK;
+}
+
+/* While the board has this generation, no word of mine is about a later lease of the slot. */
+bool handoff_hold(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, uint32_t left_ms)
+{
+    return slot < h->slots && rank < h->ranks && board_of(h, slot) == generation &&
+           atomic_load_explicit(&record_of(h, slot)->generation, memory_order_relaxed) == generation &&
+           say_reading(h, slot, generation, rank, left_ms);
 }
 
 void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, int error)

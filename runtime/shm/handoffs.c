@@ -69,6 +69,13 @@ static enum handoff_taken port_take(void *self, uint32_t peer, const struct hand
     return h->rank[peer].at.area != NULL ? handoff_take(&h->rank[peer].at, &own, grant) : HANDOFF_ASK;
 }
 
+static bool port_hold(void *self, uint32_t peer, uint32_t slot, uint64_t generation, uint32_t left_ms)
+{
+    const struct handoffs *h = self;
+    return h->rank[peer].at.area != NULL &&
+           handoff_hold(&h->rank[peer].at, slot, generation, h->rank[h->self].node_rank, left_ms);
+}
+
 static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
 {
     const struct handoffs *h = self;
@@ -105,6 +112,7 @@ int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t n
                                     .word = port_word,
                                     .told = port_told,
                                     .take = port_take,
+                                    .hold = port_hold,
                                     .give_back = port_give_back,
                                     .why = port_why};
     *out = h;

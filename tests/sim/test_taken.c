@@ -160,6 +160,33 @@ static void who_wants_first_asks(void **state)
     world_fini(&w);
 }
 
+/* Its lease came by message, and its producer has not heard yet that it is done: the rank takes no second one. */
+static void who_was_granted_by_message_takes_no_more(void **state)
+{
+    (void)state;
+    for (int stops = 0; stops < 2; stops++) {
+        WORLD(w, one_to_two);
+        warm(&w, 1);
+        warm(&w, 2);
+        w.move_ns = 20 * MS;
+        baton_id_t first = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 1000);
+        world_run(&w, w.now + 5 * MS);
+        baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 5000);
+        world_run(&w, w.now + 5 * MS);
+        w.ranks[0].stopped = stops;
+        DONE_AFTER(&w, 1, first, w.now + 30 * MS);
+        baton_id_t second = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 1000);
+        world_run(&w, w.now + 30 * MS);
+        w.ranks[0].stopped = false;
+        world_run(&w, w.now + 30 * MS);
+        ENDED(&w, 1, second, BATON_STATUS_FAILED, BATON_EGONE);
+        assert_null(world_event(&w, 0, o));
+        DONE_AFTER(&w, 2, world_want(&w, 2, "P", "key", 1, 1, TOKENS, 1000), w.now + 100 * MS);
+        DONE(&w, 0, o);
+        world_fini(&w);
+    }
+}
+
 /* The only seat is taken by a word; an engine that asks by message finds none, and the other way round. */
 static void seats_are_the_same_for_words_and_messages(void **state)
 {
@@ -525,6 +552,7 @@ int main(void)
         cmocka_unit_test(what_is_not_whole_goes_by_message),
         cmocka_unit_test(the_producer_refuses),
         cmocka_unit_test(who_wants_first_asks),
+        cmocka_unit_test(who_was_granted_by_message_takes_no_more),
         cmocka_unit_test(seats_are_the_same_for_words_and_messages),
         cmocka_unit_test(what_failed_is_given_back_as_failed),
         cmocka_unit_test(a_reader_that_is_cut_off_hears_why),

@@ -166,6 +166,12 @@ static enum handoff_taken below_take(void *self, uint32_t peer, const struct han
     return HANDOFF_TAKEN;
 }
 
+static bool below_hold(void *self, uint32_t peer, uint32_t slot, uint64_t generation, uint32_t left_ms)
+{
+    note(self, "hold", peer, slot, generation, left_ms);
+    return true;
+}
+
 static void below_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
 {
     note(self, "give_back", peer, slot, generation, (uint64_t)error);
@@ -180,7 +186,7 @@ static bool below_why(void *self, uint32_t peer, uint32_t slot, uint64_t generat
 
 static const struct port_handoff words = {&below,      below_write,     below_enter, below_say_why,
                                           below_leave, below_bind,      below_word,  below_told,
-                                          below_take,  below_give_back, below_why};
+                                          below_take,  below_hold,      below_give_back, below_why};
 static const struct port port = {.path = {.self = &below,
                                           .read = below_read,
                                           .board = below_board,
@@ -284,6 +290,8 @@ static void test_words_reach_the_port(void **state)
     assert_int_equal(p->take(p->self, 1, &want, &grant), HANDOFF_TAKEN);
     assert_int_equal(grant.slot, 23);
     assert_called("take 1 2 0 0");
+    assert_true(p->hold(p->self, 1, 2, 3, 4));
+    assert_called("hold 1 2 3 4");
     p->give_back(p->self, 1, 2, 3, 4);
     assert_called("give_back 1 2 3 4");
     assert_true(p->why(p->self, 1, 2, 3, &error));

@@ -199,6 +199,37 @@ static void test_a_late_word(void **state)
     ground_free(g);
 }
 
+/* A lease that was granted by message is one that this rank has had, unless it has ended or is of no such offer. */
+static void test_a_lease_is_held(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct handoff_grant grant;
+    uint32_t slot;
+    assert_true(begin(g, 3, 7, "k"));
+    assert_false(handoff_hold(&g->h, 3, 8, 0, 1000));
+    assert_false(handoff_hold(&g->h, SLOTS, 7, 0, 1000));
+    assert_false(handoff_hold(&g->h, 3, 7, RANKS, 1000));
+    atomic_store(&g->board[2], 7); /* an offer that was not written there */
+    assert_false(handoff_hold(&g->h, 2, 7, 0, 1000));
+    assert_false(handoff_told(&g->h, &slot));
+    assert_true(handoff_hold(&g->h, 3, 7, 0, 1000));
+    assert_int_equal(handoff_word(&g->h, 3, 7, 0).state, HANDOFF_READING);
+    assert_int_equal(handoff_word(&g->h, 3, 7, 0).left_ms, 1000);
+    assert_true(handoff_told(&g->h, &slot));
+    assert_int_equal(slot, 3);
+    assert_false(take(g, "k", 0, ENGINE, &grant));
+    handoff_give_back(&g->h, 3, 7, 0, 0);
+    assert_int_equal(handoff_word(&g->h, 3, 7, 0).state, HANDOFF_DONE);
+    assert_false(take(g, "k", 0, ENGINE, &grant));
+    end(g, 3, 7, 0);
+    assert_true(begin(g, 3, 9, "k"));
+    assert_true(take(g, "k", 0, ENGINE, &grant));
+    assert_false(handoff_hold(&g->h, 3, 7, 0, 1000)); /* the grant comes late: the word is about the next lease */
+    assert_int_equal(handoff_word(&g->h, 3, 9, 0).state, HANDOFF_READING);
+    ground_free(g);
+}
+
 /* ---- an offer that ends while it is taken ------------------------------------------------------------------------ */
 
 /* In memory that cannot be written: the first word that a reader stores raises a signal, and then the offer ends. */
@@ -445,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_what_is_unusual_goes_by_message),
         cmocka_unit_test(test_seats),
         cmocka_unit_test(test_a_late_word),
+        cmocka_unit_test(test_a_lease_is_held),
         cmocka_unit_test(test_an_offer_that_ends_while_it_is_taken),
         cmocka_unit_test(test_a_full_index),
         cmocka_unit_test(test_many_slots),
