@@ -294,35 +294,61 @@ void storm_note_answer(struct storm *s, uint32_t rank, const struct wire_message
         *gone_ns = 0;
 }
 
-/* Whether the tombstone of a former offer of that key stood when this one came, and stands for no newer attempt. */
-static bool follows_one(const struct storm *s, const struct storm_call *o)
+/* Until when something was known of the attempt of an offer, if anything was at that time. */
+static uint64_t known_until(const struct storm *s, const struct storm_call *o, uint64_t at_ns)
 {
-    bool any = false;
+    uint64_t until = at_ns;
     for (uint32_t i = 0; i < s->num_calls; i++) {
         const struct storm_call *c = &s->calls[i];
-        if (c->is_want || c->rank != o->rank || c->key != o->key || c == o)
+        const bool was_refused = c->status == BATON_STATUS_FAILED && c->ended_ns == c->submitted_ns;
+        if (c->is_want || c->rank != o->rank || c->key != o->key || c->attempt != o->attempt || c == o || !c->ended ||
+            was_refused || c->submitted_ns > at_ns)
             continue;
-        if (c->attempt > o->attempt)
-            return false;
-        any |= c->attempt == o->attempt && c->ended && c->ended_ns <= o->submitted_ns &&
-               c->ended_ns + s->settings.tombstone_ms * STORM_MS > o->submitted_ns;
+        const uint64_t tombstone_ns = c->ended_ns + s->settings.tombstone_ms * STORM_MS;
+        until = tombstone_ns > until ? tombstone_ns : until;
     }
-    return any && s->settings.tombstones >= STORM_KEYS_MAX;
+    return until;
 }
 
-/* A want that was meant for a former offer, as its producer said, does not end the next one of that key. */
+/* Whether an offer or its tombstone stood at each moment from then on until this one came. */
+static bool is_remembered(const struct storm *s, const struct storm_call *o, uint64_t since_ns)
+{
+    uint64_t at_ns = since_ns, until;
+    while ((until = known_until(s, o, at_ns)) > at_ns && until <= o->submitted_ns)
+        at_ns = until;
+    return until > o->submitted_ns;
+}
+
+/* Whether a newer attempt was offered there: its tombstone answers for this one too. */
+static bool is_outdated(const struct storm *s, const struct storm_call *o)
+{
+    for (uint32_t i = 0; i < s->num_calls; i++) {
+        const struct storm_call *c = &s->calls[i];
+        if (!c->is_want && c->rank == o->rank && c->key == o->key && c->attempt > o->attempt)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * A want that was meant for a former offer, as its producer said, does not end the next one of that key, as long as its
+ * producer remembers.
+ */
 static void check_spared(struct storm *s, const struct storm_call *o, int32_t by)
 {
     uint32_t meant = 0, former = 0;
+    if (s->settings.tombstones < STORM_KEYS_MAX || is_outdated(s, o))
+        return;
     for (uint32_t i = 0; i < s->num_calls; i++) {
         const struct storm_call *c = &s->calls[i];
         if (!c->is_want || (int32_t)c->rank != by || c->key != o->key || c->attempt != o->attempt ||
             c->engine != o->engine || (c->answered_ns != 0 && c->error != o->error))
             continue; /* another one that is open may have said so */
+        const uint64_t gone_ns = c->gone_ns[o->rank];
         meant++;
-        former += c->gone_ns[o->rank] != 0 && c->gone_ns[o->rank] <= o->submitted_ns;
+        former += gone_ns != 0 && gone_ns <= o->submitted_ns && is_remembered(s, o, gone_ns);
     }
-    if (meant > 0 && former == meant && follows_one(s, o))
+    if (meant > 0 && former == meant)
         storm_fail(s, "offer %u of rank %u was ended by rank %d, whose want was meant for a former offer", o->number,
                    o->rank, by);
 }
