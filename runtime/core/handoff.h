@@ -93,8 +93,8 @@ struct port_handoff {
     /** Finds an offer of that rank and takes a lease of it; want->rank is filled in. */
     enum handoff_taken (*take)(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant);
     /**
-     * That rank granted a lease by message. True: from now on it is as one that was taken. False: it has ended, or is of
-     * an offer that is found by messages alone.
+     * That rank granted a lease by message. True: from now on it is as one that was taken. False: it has ended, is of
+     * an offer that is found by messages alone, or this rank has had it before.
      */
     bool (*hold)(void *self, uint32_t peer, uint32_t slot, uint64_t generation, uint32_t left_ms);
     /** Nothing is read any more: done (0), or failed with an error. Wakes that rank. */

@@ -165,6 +165,7 @@ static void on_grant(struct core *core, struct leg *leg, const struct wire_grant
         await(core, leg, LEG_AWAITED);
         return;
     }
+    leg->is_repeated = m->asks != leg->asks;
     leg_hold(core, leg, m->slot);
     if (!m->partial) /* else its READYs come with the answers to what is repeated */
         hush(core, leg);
@@ -257,8 +258,10 @@ static void on_nack(struct core *core, struct leg *leg, const struct wire_nack *
         return;
     }
     leg->owes_end = m->generation != 0; /* an offer refused, and waits for this rank's end like any other */
-    if (m->generation != 0)
+    if (m->generation != 0 && m->generation != leg->generation) {
+        leg->has_taken = false; /* what it had taken has ended, since another offer of the key refuses */
         leg->generation = m->generation;
+    }
     if (leg->state == LEG_STOPPING) {
         on_quiet(core, leg);
     } else {
@@ -545,9 +548,10 @@ void leg_tell_end(struct core *core, struct leg *leg, int error)
     if (leg->told || leg->state == LEG_STOPPING)
         return;
     leg->told = true;
+    bool is_heard = leg->has_taken && !leg->is_repeated;
     if (leg->has_taken)
         leg_give_back(core, leg, error);
-    else if (!leg->let_go || leg->owes_end)
+    if (!is_heard && (!leg->let_go || leg->owes_end))
         ask_tell_end(core, leg->ask, leg_rank(leg), leg->generation, error);
 }
 

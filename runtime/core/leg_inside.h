@@ -22,6 +22,7 @@ struct leg {
     bool let_go;         /* and has nothing under way for it: it said no, or was sent CANCEL */
     bool owes_end;       /* yet its offer must hear of the end */
     bool told;           /* it has heard of that */
+    bool is_repeated;    /* a WANT may still be on its way to its producer: the word of its end has to follow it */
     bool has_taken;      /* it took or holds the lease by words (core/handoff.h), and gives it back so */
     uint32_t slot;       /* then: of the lease */
     uint64_t generation; /* of the lease that was granted, or that was written from; 0: of none yet */

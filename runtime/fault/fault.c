@@ -315,8 +315,12 @@ static enum handoff_taken fault_take(void *self, uint32_t peer, const struct han
 
 static bool fault_hold(void *self, uint32_t peer, uint32_t slot, uint64_t generation, uint32_t left_ms)
 {
-    const struct port_handoff *under = ((struct faults *)self)->under.handoff;
-    return under->hold(under->self, peer, slot, generation, left_ms);
+    struct faults *f = self;
+    const struct port_handoff *under = f->under.handoff;
+    const bool holds = under->hold(under->self, peer, slot, generation, left_ms);
+    if (holds)
+        strike(f, LEASE, RULES_ANY_TYPE, NULL);
+    return holds;
 }
 
 static void fault_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)

@@ -367,7 +367,10 @@ enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_wa
 /* While the board has this generation, no word of mine is about a later lease of the slot. */
 bool handoff_hold(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, uint32_t left_ms)
 {
-    return slot < h->slots && rank < h->ranks && board_of(h, slot) == generation &&
+    if (slot >= h->slots || rank >= h->ranks ||
+        is_about(atomic_load_explicit(reader_of(h, slot, rank), memory_order_relaxed), generation))
+        return false;
+    return board_of(h, slot) == generation &&
            atomic_load_explicit(&record_of(h, slot)->generation, memory_order_relaxed) == generation &&
            say_reading(h, slot, generation, rank, left_ms);
 }

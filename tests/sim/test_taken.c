@@ -187,6 +187,34 @@ static void who_was_granted_by_message_takes_no_more(void **state)
     }
 }
 
+/*
+ * A want asks twice before its offer comes, and its second WANT reaches the next offer of the key. That offer grants it
+ * to a want that is over. It is nobody's by the DONE that follows: the rank's next want, which needs nothing, ends it.
+ */
+static void a_held_lease_leaves_no_grant_behind(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    w.settings.resend_ms = 20;
+    warm(&w, 1);
+    baton_id_t first = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 5000);
+    world_run(&w, w.now + 5 * MS);
+    w.message_ns = 20 * MS;
+    while (w.sent[WIRE_WANT] < 2)
+        world_run(&w, w.now + MS);
+    w.message_ns = MS / 10;
+    baton_id_t a = world_offer(&w, 0, "key", 3, 1, TOKENS, 1000);
+    world_run(&w, w.now + 5 * MS);
+    DONE(&w, 1, first);
+    world_cancel(&w, 0, a);
+    baton_id_t b = world_offer(&w, 0, "key", 3, 1, TOKENS, 60000);
+    world_run(&w, w.now + 200 * MS);
+    assert_null(world_event(&w, 0, b));
+    DONE_AFTER(&w, 1, world_want(&w, 1, "P", "key", 1, 1, 0, 5000), w.now + 200 * MS);
+    DONE(&w, 0, b);
+    world_fini(&w);
+}
+
 /* The only seat is taken by a word; an engine that asks by message finds none, and the other way round. */
 static void seats_are_the_same_for_words_and_messages(void **state)
 {
@@ -553,6 +581,7 @@ int main(void)
         cmocka_unit_test(the_producer_refuses),
         cmocka_unit_test(who_wants_first_asks),
         cmocka_unit_test(who_was_granted_by_message_takes_no_more),
+        cmocka_unit_test(a_held_lease_leaves_no_grant_behind),
         cmocka_unit_test(seats_are_the_same_for_words_and_messages),
         cmocka_unit_test(what_failed_is_given_back_as_failed),
         cmocka_unit_test(a_reader_that_is_cut_off_hears_why),

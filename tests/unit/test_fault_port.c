@@ -184,9 +184,9 @@ static bool below_why(void *self, uint32_t peer, uint32_t slot, uint64_t generat
     return true;
 }
 
-static const struct port_handoff words = {&below,      below_write,     below_enter, below_say_why,
-                                          below_leave, below_bind,      below_word,  below_told,
-                                          below_take,  below_hold,      below_give_back, below_why};
+static const struct port_handoff words = {&below,      below_write, below_enter,     below_say_why,
+                                          below_leave, below_bind,  below_word,      below_told,
+                                          below_take,  below_hold,  below_give_back, below_why};
 static const struct port port = {.path = {.self = &below,
                                           .read = below_read,
                                           .board = below_board,

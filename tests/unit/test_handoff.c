@@ -219,8 +219,11 @@ static void test_a_lease_is_held(void **state)
     assert_true(handoff_told(&g->h, &slot));
     assert_int_equal(slot, 3);
     assert_false(take(g, "k", 0, ENGINE, &grant));
+    assert_false(handoff_hold(&g->h, 3, 7, 0, 500)); /* another want of this rank */
+    assert_int_equal(handoff_word(&g->h, 3, 7, 0).left_ms, 1000);
     handoff_give_back(&g->h, 3, 7, 0, 0);
     assert_int_equal(handoff_word(&g->h, 3, 7, 0).state, HANDOFF_DONE);
+    assert_false(handoff_hold(&g->h, 3, 7, 0, 500));
     assert_false(take(g, "k", 0, ENGINE, &grant));
     end(g, 3, 7, 0);
     assert_true(begin(g, 3, 9, "k"));

@@ -302,7 +302,7 @@ static uint64_t known_until(const struct storm *s, const struct storm_call *o, u
         const struct storm_call *c = &s->calls[i];
         const bool was_refused = c->status == BATON_STATUS_FAILED && c->ended_ns == c->submitted_ns;
         if (c->is_want || c->rank != o->rank || c->key != o->key || c->attempt != o->attempt || c == o || !c->ended ||
-            was_refused || c->submitted_ns > at_ns)
+            was_refused || c->submitted_ns >= at_ns)
             continue;
         const uint64_t tombstone_ns = c->ended_ns + s->settings.tombstone_ms * STORM_MS;
         until = tombstone_ns > until ? tombstone_ns : until;
