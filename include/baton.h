@@ -811,7 +811,7 @@ BATON_API int baton_cancel(baton_t *b, baton_id_t id);
  * that it failed with.
  * The deadline of a want is its timeout_ms after the call. The deadline of an offer is its time to live after its last
  * baton_offer, baton_append or baton_ready, or the deadline of the last want that it granted, if that is later. A
- * cancelled call keeps its deadline. Where MPI holds the reactor, or the thread that should do its work gets no core, a
+ * cancelled call keeps its deadline. Where MPI holds the reactor, or the thread that should do its work gets no CPU, a
  * watchdog thread keeps the promise; with BATON_PROGRESS_CALLER the time runs from when MPI returns to the caller.
  *
  *   the call is     the engine                                             next
@@ -911,8 +911,8 @@ typedef struct baton_event {
 /**
  * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread.
  * Where another thread makes the progress, which is so between nodes most of all, a thread whose polls have followed
- * each other within 50 us for 100 us yields its core at each one that finds nothing (sched_yield). Such a call returns
- * when the scheduler gives the thread its core back: after a time slice, if a thread that computes has it.
+ * each other within 50 us for 100 us yields its CPU at each one that finds nothing (sched_yield). Such a call returns
+ * when the scheduler gives the thread its CPU back: after a time slice, if a thread that computes has it.
  * With BATON_PROGRESS_CALLER it makes a turn of the reactor first, in the thread that lends itself (see THREADS).
  * Each event is handed out once. Errors: EINVAL, ESTATE (see FORK).
  */

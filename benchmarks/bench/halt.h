@@ -4,7 +4,7 @@
  * for a while.
  *
  * All threads of a process share MPI's progress and its locks: an idle reactor looks for messages now and then, at a
- * raised priority. Where cores are few, this made raw MPI up to a hundred times slower, and a comparison with that
+ * raised priority. Where CPUs are few, this made raw MPI up to a hundred times slower, and a comparison with that
  * would flatter Baton. So the program is linked with --wrap=control_progress: each turn of the reactor passes here,
  * between two MPI calls, and waits if it is asked to. No transfer of Baton's may be under way then, unless the whole
  * process is to be stopped.

@@ -32,7 +32,7 @@ static uint32_t count_runs(const struct machine *m, uint32_t first, uint32_t end
     return n;
 }
 
-/* The k-th of n equal shares of a range; each has a core, and where cores are few several have the same. */
+/* The k-th of n equal shares of a range; each has a core, and where CPUs are few several have the same. */
 static struct machine_seat share(uint32_t first, uint32_t end, uint32_t k, uint32_t n)
 {
     uint64_t cores = end - first;

@@ -9,7 +9,7 @@
  * system call only while somebody sleeps. Where several sleep, a ring wakes them all.
  *
  * A thread that looks at the bell again and again finds a ring sooner than one that sleeps, and to wake that one takes
- * 10 us and more, and perhaps its core. It says so at each look by bell_attend. Then bell_ring_unattended wakes nobody.
+ * 10 us and more, and perhaps its CPU. It says so at each look by bell_attend. Then bell_ring_unattended wakes nobody.
  * It may have looked for the last time, so who sleeps meanwhile must not sleep for long.
  */
 #ifndef BATON_BASE_BELL_H

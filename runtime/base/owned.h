@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * owned: a lock that knows which thread holds it. It is for a lock that a thread of the engine may hold, which the
- * scheduler or a debugger may take off its core at any moment and for any time: who waits for it waits for a bounded
+ * scheduler or a debugger may take off its CPU at any moment and for any time: who waits for it waits for a bounded
  * time, and can say who holds it. (Priority inheritance would not help: the kernel gives all normal threads one
  * priority in its inheriting locks, and nothing boosts a thread that is stopped.)
  *

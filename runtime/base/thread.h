@@ -15,7 +15,7 @@ int thread_start(pthread_t *thread, const char *name, const char *cpus, void *(*
 
 /**
  * Asks the scheduler for a slice of so many us (0: none), and for a priority raised by so many nice steps, for the
- * thread that calls. A short slice brings it back to a core sooner among computing threads (Linux 6.12 and later;
+ * thread that calls. A short slice brings it back to a CPU sooner among computing threads (Linux 6.12 and later;
  * ignored before), and needs no privilege. A raised priority does more, where it is permitted. Keeps errno.
  */
 void thread_ask(uint64_t slice_us, uint64_t nice);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/intake.h"
+#include "base/mpsc.h"
 #include "core/outcome.h"
 #include "plan/plan.h"
 
@@ -48,7 +48,7 @@ struct call_append {
 };
 
 struct call {
-    struct intake_item item; /* on its way to whoever makes turns */
+    struct mpsc_item item; /* on its way to whoever makes turns */
     enum call_kind kind;
     baton_id_t id;                  /* of an offer or want its own; of a word the call's that it is about */
     uint64_t submitted_ns;          /* when the call was made */
@@ -72,7 +72,7 @@ struct call {
     uint32_t blocks[];
 };
 
-static inline struct call *call_of_item(struct intake_item *item)
+static inline struct call *call_of_item(struct mpsc_item *item)
 {
     return (struct call *)((unsigned char *)item - offsetof(struct call, item));
 }

@@ -256,7 +256,7 @@ static void on_works(struct core *core, struct timer *t)
 }
 
 /* Hands on what the lower files have to tell: they never call those above them. */
-static void hand_on(struct core *core)
+static void deliver_news(struct core *core)
 {
     struct mover *mover;
     struct mover_word word;
@@ -299,7 +299,7 @@ static void take_stock(struct core *core)
 /* The step, or the call, is over. */
 static void finish(struct core *core)
 {
-    hand_on(core);
+    deliver_news(core);
     take_stock(core);
     reap_free(&core->reap);
 }
@@ -313,20 +313,20 @@ void core_step(struct core *core, uint64_t now, uint64_t heard_ns, const struct 
     post_flush(core->post);
     speakers_flush(core);
     offers_hear(core);
-    hand_on(core);
+    deliver_news(core);
     for (int i = 0; i < num_events; i++) {
         on_event(core, &events[i]);
-        hand_on(core);
+        deliver_news(core);
     }
     struct timer *t;
     while ((t = timer_due(&core->timers, heard_ns)) != NULL) {
         t->fire(core, t);
-        hand_on(core);
+        deliver_news(core);
     }
     offers_hear_late(core); /* who reads may have been found out meanwhile */
-    hand_on(core);
+    deliver_news(core);
     while (!movers_run(core))
-        hand_on(core);
+        deliver_news(core);
     checks_run(core);
     tails_run(core);
     finish(core);

@@ -33,7 +33,7 @@ struct directory {
     struct wire_row *rows;        /* by rank */
     uint32_t *engine_of;          /* by rank: engine index */
     uint32_t *index_of;           /* by rank: index in its engine */
-    uint32_t *next_on_node;       /* by rank: the next rank of its node, in a ring */
+    uint32_t *next_on_node;       /* by rank: the next rank of its node, the first after the last */
     char (*hosts)[WIRE_HOST_MAX]; /* by rank: as it says, told after the rows; "": not known */
     baton_distance_t *distances;  /* from one rank, engine by engine; NULL before directory_measure */
     uint32_t num_engines;

@@ -10,7 +10,7 @@
 
 static void run_remove(struct core *core, struct mover *m)
 {
-    turns_remove(m->turn.queue == &m->lane->moves ? &core->movers->moves : &core->movers->asks, &m->turn);
+    fair_remove(m->member.queue == &m->flow->moves ? &core->movers->moves : &core->movers->asks, &m->member);
 }
 
 /* Of the tokens that move now, the layers below this one may move. */
@@ -36,12 +36,12 @@ static uint64_t ahead(const struct mover *m)
 static void run_add(struct core *core, struct mover *m)
 {
     bool moves = m->state == MOVER_MOVING;
-    struct turns_queue *queue = moves ? &m->lane->moves : &m->lane->asks;
-    if (m->turn.queue == queue)
+    struct fair_queue *queue = moves ? &m->flow->moves : &m->flow->asks;
+    if (m->member.queue == queue)
         return;
     run_remove(core, m);
     if (!moves || ahead(m) > 0)
-        turns_add(moves ? &core->movers->moves : &core->movers->asks, queue, &m->turn);
+        fair_add(moves ? &core->movers->moves : &core->movers->asks, queue, &m->member);
 }
 
 /* ---- bytes in flight --------------------------------------------------------------------------------------------- */
@@ -69,13 +69,13 @@ static void watch(struct core *core)
 static void take(struct core *core, struct mover *m, uint64_t bytes)
 {
     m->taken += bytes;
-    budget_take(budget_of(core, m->peer), &m->lane->share, bytes, core->now);
+    budget_take(budget_of(core, m->peer), &m->flow->share, bytes, core->now);
     watch(core);
 }
 
 static void land(struct core *core, struct mover *m, uint64_t bytes)
 {
-    budget_land(budget_of(core, m->peer), &m->lane->share, bytes, core->now);
+    budget_land(budget_of(core, m->peer), &m->flow->share, bytes, core->now);
     watch(core);
 }
 
@@ -340,7 +340,7 @@ void mover_on_event(struct core *core, struct op *op, const struct port_event *e
     }
 }
 
-/* ---- turns ------------------------------------------------------------------------------------------------------- */
+/* ---- who is served next ------------------------------------------------------------------------------------------ */
 
 /* What it may move now. */
 static uint64_t may_move(struct core *core, const struct mover *m)
@@ -348,7 +348,7 @@ static uint64_t may_move(struct core *core, const struct mover *m)
     const struct settings *set = core->c.settings;
     bool far = path_is_far(core->c.path[m->peer]);
     uint64_t limit = far ? set->rma_bytes : set->copy_bytes * set->copy_workers;
-    uint64_t left = budget_left(budget_of(core, m->peer), limit, &m->lane->share);
+    uint64_t left = budget_left(budget_of(core, m->peer), limit, &m->flow->share);
     return left < set->chunk_bytes ? left : set->chunk_bytes;
 }
 
@@ -420,9 +420,9 @@ static bool turn_to_move(struct core *core, struct mover *m)
     return true;
 }
 
-static struct mover *mover_of(struct turn *t)
+static struct mover *mover_of(struct fair_member *t)
 {
-    return t != NULL ? (struct mover *)((char *)t - offsetof(struct mover, turn)) : NULL;
+    return t != NULL ? (struct mover *)((char *)t - offsetof(struct mover, member)) : NULL;
 }
 
 /* Gives turns until all that wait were refused: nothing becomes free within a step. */
@@ -430,23 +430,23 @@ bool movers_run(struct core *core)
 {
     struct mover *m;
     while (core->movers->asks.ready != NULL || core->movers->moves.ready != NULL) {
-        while (core->movers->news.first == NULL && (m = mover_of(turns_take(&core->movers->asks))) != NULL)
+        while (core->movers->news.first == NULL && (m = mover_of(fair_take(&core->movers->asks))) != NULL)
             if (!turn_to_ask(core, m))
-                turns_refuse(&core->movers->asks, &m->turn);
-        while (core->movers->news.first == NULL && (m = mover_of(turns_take(&core->movers->moves))) != NULL)
+                fair_refuse(&core->movers->asks, &m->member);
+        while (core->movers->news.first == NULL && (m = mover_of(fair_take(&core->movers->moves))) != NULL)
             if (!turn_to_move(core, m))
-                turns_refuse(&core->movers->moves, &m->turn);
+                fair_refuse(&core->movers->moves, &m->member);
         if (core->movers->news.first != NULL)
             return false;
     }
-    turns_again(&core->movers->asks);
-    turns_again(&core->movers->moves);
+    fair_again(&core->movers->asks);
+    fair_again(&core->movers->moves);
     return true;
 }
 
 bool movers_wait(const struct core *core)
 {
-    return turns_any(&core->movers->asks) || turns_any(&core->movers->moves);
+    return fair_any(&core->movers->asks) || fair_any(&core->movers->moves);
 }
 
 bool movers_are_busy(const struct core *core)
@@ -496,7 +496,7 @@ bool mover_stop(struct core *core, struct mover *m)
     run_remove(core, m);
     mover_note(core, m, TIMELINE_STOPPED, m->state != MOVER_IDLE && m->state != MOVER_ENDED);
     if (m->state == MOVER_MOVING) /* it holds no budget while it waits */
-        budget_drop(budget_of(core, m->peer), &m->lane->share, m->taken - m->landed);
+        budget_drop(budget_of(core, m->peer), &m->flow->share, m->taken - m->landed);
     bool is_quiet = m->state == MOVER_IDLE || (m->write && m->state == MOVER_ENDED);
     if (!is_quiet)
         is_quiet = m->write && m->state != MOVER_TABLE ? stop_write(core, m) : stop_read(core, m);
@@ -526,23 +526,23 @@ bool mover_is_stray(const struct mover *m)
 
 /* ---- one mover --------------------------------------------------------------------------------------------------- */
 
-static struct lane *lane_of(struct core *core, uint32_t rank)
+static struct flow *flow_of(struct core *core, uint32_t rank)
 {
-    if (core->movers->lanes[rank] == NULL)
-        core->movers->lanes[rank] = calloc(1, sizeof *core->movers->lanes[rank]);
-    return core->movers->lanes[rank];
+    if (core->movers->flows[rank] == NULL)
+        core->movers->flows[rank] = calloc(1, sizeof *core->movers->flows[rank]);
+    return core->movers->flows[rank];
 }
 
 struct mover *mover_create(struct core *core, enum op_kind kind, void *owner, struct contact *contact, bool write)
 {
-    struct lane *lane = lane_of(core, contact_peer(contact));
-    struct mover *m = lane != NULL ? reap_new(sizeof *m) : NULL;
+    struct flow *flow = flow_of(core, contact_peer(contact));
+    struct mover *m = flow != NULL ? reap_new(sizeof *m) : NULL;
     if (m == NULL)
         return NULL;
     m->owner = owner;
     m->contact = contact;
     m->peer = contact_peer(contact);
-    m->lane = lane;
+    m->flow = flow;
     m->write = write;
     if (op_add(&core->ops, &m->op, kind) != 0) {
         reap_add(&core->reap, m);
@@ -586,13 +586,13 @@ uint64_t mover_landed(const struct mover *m)
 
 int movers_create(struct core *core)
 {
-    core->movers = calloc(1, sizeof *core->movers + core->c.directory->num_ranks * sizeof core->movers->lanes[0]);
+    core->movers = calloc(1, sizeof *core->movers + core->c.directory->num_ranks * sizeof core->movers->flows[0]);
     return core->movers != NULL ? 0 : BATON_ENOMEM;
 }
 
 void movers_destroy(struct core *core)
 {
     for (uint32_t i = 0; core->movers != NULL && i < core->c.directory->num_ranks; i++)
-        free(core->movers->lanes[i]);
+        free(core->movers->flows[i]);
     free(core->movers);
 }

@@ -9,7 +9,7 @@
 #include "core/state.h"
 #include "core/tally.h"
 #include "core/timer.h"
-#include "core/turns.h"
+#include "core/fair.h"
 
 enum mover_state { MOVER_IDLE, MOVER_WAITING, MOVER_TABLE, MOVER_MOVING, MOVER_PROOF, MOVER_DRAINING, MOVER_ENDED };
 
@@ -26,7 +26,7 @@ struct mover {
     void *owner;
     struct contact *contact;
     uint32_t peer;
-    struct lane *lane;
+    struct flow *flow;
     bool write; /* push: from mine to the peer's */
     enum mover_state state;
     bool issued;             /* TABLE, PROOF: the question is under way */
@@ -41,7 +41,7 @@ struct mover {
     uint32_t *their_entries;
     struct chunk chunk;            /* what moves now */
     uint64_t taken, landed, bytes; /* of all so far; bytes: with those of the transfer */
-    struct turn turn;              /* in movers->asks, or (MOVING) in movers->moves */
+    struct fair_member member;     /* in movers->asks, or (MOVING) in movers->moves */
     struct queued news;            /* in movers->news, with: */
     struct mover_word word;
     char detail[96];
@@ -66,19 +66,19 @@ static inline void mover_end(const struct core *core, struct mover *m, bool is_w
 }
 
 /** Those of one peer. */
-struct lane {
-    struct turns_queue asks, moves; /* that wait */
-    struct share share;             /* what they have in flight */
+struct flow {
+    struct fair_queue asks, moves; /* that wait */
+    struct share share;            /* what they have in flight */
 };
 
 /** All of one core. */
 struct movers {
-    struct turns asks, moves; /* questions to peers, and bytes */
+    struct fair asks, moves; /* questions to peers, and bytes */
     struct queue news;
     struct budget copies, rma; /* bytes in flight, by path */
     struct timer look;         /* who of those that hold bytes is silent */
     uint32_t reading;          /* tables and generations that are read */
-    struct lane *lanes[];      /* by rank; NULL: none had to do with it yet */
+    struct flow *flows[];      /* by rank; NULL: none had to do with it yet */
 };
 
 #endif

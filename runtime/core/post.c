@@ -176,8 +176,8 @@ bool post_open(struct post *p, const struct port_event *e, struct wire_message *
                  rc != 0 ? "malformed" : "of another incarnation");
         return false;
     }
-    struct number *seen = &p->of[e->peer].seen;
-    if (!number_take(seen, m->number, NUMBERS_AHEAD)) { /* what matters is said again */
+    struct sequence *seen = &p->of[e->peer].seen;
+    if (!sequence_accept(seen, m->number, NUMBERS_AHEAD)) { /* what matters is said again */
         bool came_before = seen->last - m->number < NUMBERS_AHEAD;
         count_add(&p->stats->messages_bad, !came_before);
         return false;

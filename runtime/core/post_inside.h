@@ -4,7 +4,7 @@
 #define BATON_CORE_POST_INSIDE_H
 
 #include "core/post.h"
-#include "wire/number.h"
+#include "wire/sequence.h"
 
 /** A message that the port could not take yet. */
 struct unsent {
@@ -19,7 +19,7 @@ struct letters {
     uint32_t unsent;     /* how many wait */
     uint32_t blocked_at; /* the last flush in which it took nothing */
     uint32_t spoken;     /* has_spoken: the number of the last message of a speaker's */
-    struct number seen;
+    struct sequence seen;
     bool closed, has_spoken;
 };
 

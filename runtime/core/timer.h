@@ -8,7 +8,7 @@
  * was handled: the beginning of the last look that ended (front/reactor.h, core/path.h). What a turn bounds, and why no
  * timer acts on what that leaves behind:
  *
- *   calls in the intake (front/reactor.c)       ready and append begin an offer's time anew. A look takes them all
+ *   the queue of calls (front/reactor.c)        ready and append begin an offer's time anew. A look takes them all
  *   messages of this node (shm/lanes.c)         deadlines, silence, pauses. A look takes them all, of each sender
  *   messages by MPI (mpi/control.c)             the same. MPI does not say how many came: a look ends when none is
  *                                               left, or after as many as all ranks have credits for, 4,096 at most

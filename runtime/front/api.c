@@ -203,9 +203,9 @@ static uint64_t bytes_of(const struct baton *b, const struct call *call)
 
 static bool push_word(struct baton *b, struct call *word)
 {
-    const bool has_place = intake_reserve(&b->submits);
+    const bool has_place = mpsc_reserve(&b->submits);
     if (has_place)
-        intake_push(&b->submits, &word->item);
+        mpsc_push(&b->submits, &word->item);
     return has_place;
 }
 

@@ -140,12 +140,12 @@ static void enter(struct calls *c, struct call *call)
                           memory_order_release);
 }
 
-bool calls_submit(struct calls *c, struct call *call, struct intake *queue)
+bool calls_submit(struct calls *c, struct call *call, struct mpsc *queue)
 {
-    if (!intake_reserve(queue))
+    if (!mpsc_reserve(queue))
         return false;
     enter(c, call);
-    intake_push(queue, &call->item);
+    mpsc_push(queue, &call->item);
     return true;
 }
 

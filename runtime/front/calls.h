@@ -2,7 +2,7 @@
 /*
  * calls: the calls that were accepted and have not ended. The core knows them too, but only whoever makes turns may ask
  * it. This table lets another thread give calls up while no turns are made. Any thread. No lock: a thread of the engine
- * that is taken off its core in here, at whatever point, holds up no other thread. The number of places is fixed.
+ * that is taken off its CPU in here, at whatever point, holds up no other thread. The number of places is fixed.
  */
 #ifndef BATON_FRONT_CALLS_H
 #define BATON_FRONT_CALLS_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/intake.h"
+#include "base/mpsc.h"
 #include "core/core.h"
 
 struct calls;
@@ -23,7 +23,7 @@ void calls_destroy(struct calls *c);
  * Enters an offer or a want, and pushes it into the queue. end.place says where it was entered. False: the queue is
  * full, and it is as if the call had never been made. There is always a place: admission.h has counted.
  */
-bool calls_submit(struct calls *c, struct call *call, struct intake *queue);
+bool calls_submit(struct calls *c, struct call *call, struct mpsc *queue);
 
 struct calls_end {
     baton_id_t id;

@@ -72,12 +72,12 @@ void baton_log_set(baton_log_fn callback, void *user)
 
 static void context_free(struct baton *b)
 {
-    struct intake_item *item;
+    struct mpsc_item *item;
     timeline_destroy(b->log.timeline);
     b->log.timeline = NULL;
     log_settle(&b->log, true);
     log_limits_destroy(b->log.limits);
-    while ((item = intake_pop(&b->submits)) != NULL)
+    while ((item = mpsc_pop(&b->submits)) != NULL)
         call_free(call_of_item(item));
     events_fini(&b->events);
     meter_fini(&b->loop.meter);
@@ -106,7 +106,7 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     closing_init(&b->closing);
     stall_init(&b->stall);
     snapshot_init(&b->snapshot);
-    intake_init(&b->submits, 2 * (uint32_t)settings->requests); /* calls, and words on them: cancel, ready, append */
+    mpsc_init(&b->submits, 2 * (uint32_t)settings->requests); /* calls, and words on them: cancel, ready, append */
     bool leads = params->tp_rank == 0 && params->pp_rank == 0;
     bool hears = params->verdicts == BATON_VERDICTS_ALL || (params->verdicts == BATON_VERDICTS_LEADER && leads);
     admission_init(&b->admission, (uint32_t)settings->requests, (uint32_t)settings->leases, hears);

@@ -15,7 +15,7 @@
 
 #include "baton.h"
 
-#include "base/intake.h"
+#include "base/mpsc.h"
 #include "base/settings.h"
 #include "core/core.h"
 #include "core/ground.h"
@@ -80,7 +80,7 @@ struct baton {
     uint64_t incarnation;
 
     /* any thread */
-    struct intake submits; /* calls on their way to the core */
+    struct mpsc submits; /* calls on their way to the core */
     struct calls *calls;
     _Atomic uint64_t next_id;
     struct admission admission;

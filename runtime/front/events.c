@@ -14,8 +14,8 @@ BATON_ERRNO_MAP(COUNTED)
 
 bool events_init(struct events *e, uint32_t most)
 {
-    *e = (struct events){.ring = ring_create(most), .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
-    return e->ring != NULL && e->fd >= 0;
+    *e = (struct events){.outcomes = mpmc_create(most), .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    return e->outcomes != NULL && e->fd >= 0;
 }
 
 bool events_know_ranks(struct events *e, uint32_t num_ranks)
@@ -28,9 +28,9 @@ bool events_know_ranks(struct events *e, uint32_t num_ranks)
 void events_fini(struct events *e)
 {
     struct outcome *outcome;
-    while (e->ring != NULL && (outcome = ring_pop(e->ring)) != NULL)
+    while (e->outcomes != NULL && (outcome = mpmc_pop(e->outcomes)) != NULL)
         outcome_free(outcome);
-    ring_destroy(e->ring);
+    mpmc_destroy(e->outcomes);
     if (e->fd >= 0)
         close(e->fd);
     for (uint32_t i = 0; e->reasons_of != NULL && i < e->num_ranks; i++)
@@ -103,7 +103,7 @@ void events_watch(struct events *e)
         atomic_exchange_explicit(&e->is_watched, true, memory_order_relaxed))
         return;
     atomic_thread_fence(memory_order_seq_cst);
-    if (!ring_is_empty(e->ring))
+    if (!mpmc_is_empty(e->outcomes))
         make_readable(e);
 }
 
@@ -112,24 +112,24 @@ bool events_are_watched(const struct events *e)
     return atomic_load_explicit(&e->is_watched, memory_order_relaxed);
 }
 
-/* What the caller did before (fences, the raised generation) happens before the poller takes the event: the ring orders
- * that by release and acquire. */
+/* What the caller did before (fences, the raised generation) happens before the poller takes the event: the queue
+ * orders that by release and acquire. */
 bool events_put(struct events *e, struct outcome *outcome)
 {
     const int error = outcome->event.error;
     const int32_t peer = outcome->event.peer;
-    const bool is_failure = events_is_failure(&outcome->event); /* in the ring, the outcome is the poller's */
+    const bool is_failure = events_is_failure(&outcome->event); /* in the queue, the outcome is the poller's */
     atomic_fetch_add_explicit(&e->waiting, 1, memory_order_relaxed);
     if (is_failure)
         count(e, error, peer, 1); /* before it is put: whoever has taken it finds it counted */
-    if (!ring_push(e->ring, outcome)) {
+    if (!mpmc_push(e->outcomes, outcome)) {
         atomic_fetch_sub_explicit(&e->waiting, 1, memory_order_relaxed);
         if (is_failure)
             count(e, error, peer, (uint64_t)-1);
         return false;
     }
     atomic_thread_fence(memory_order_seq_cst); /* see events_watch */
-    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !ring_is_empty(e->ring))
+    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !mpmc_is_empty(e->outcomes))
         make_readable(e); /* else a poller that was awake has taken it */
     return true;
 }
@@ -141,7 +141,7 @@ void events_poll_begin(struct events *e)
     if (atomic_load_explicit(&e->written, memory_order_acquire) == 0)
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    /* Cleared before the ring is read, so that what is pushed later makes the descriptor readable again. */
+    /* Cleared before the queue is read, so that what is pushed later makes the descriptor readable again. */
     if (read(e->fd, &count, sizeof count) == sizeof count)
         atomic_fetch_sub_explicit(&e->written, count, memory_order_relaxed);
     pthread_setcancelstate(cancel_state, NULL);
@@ -149,7 +149,7 @@ void events_poll_begin(struct events *e)
 
 struct outcome *events_take(struct events *e)
 {
-    return ring_pop(e->ring);
+    return mpmc_pop(e->outcomes);
 }
 
 void events_poll_end(struct events *e, uint32_t taken, bool had_enough)
@@ -158,7 +158,7 @@ void events_poll_end(struct events *e, uint32_t taken, bool had_enough)
         atomic_fetch_sub_explicit(&e->waiting, taken, memory_order_relaxed);
     /* Whoever got NULL leaves nothing but what is still being pushed, and its put writes afterwards. Whoever cleared
      * the descriptor sees that it is watched, by the count of whoever had written. */
-    if (had_enough && atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !ring_is_empty(e->ring))
+    if (had_enough && atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !mpmc_is_empty(e->outcomes))
         make_readable(e);
 }
 

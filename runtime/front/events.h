@@ -3,7 +3,7 @@
  * events: the queue of events on their way to the engine, and the counts of failures by reason.
  *
  * Any thread puts, any thread takes, and any thread reads the counts. There is no lock. A thread that stops in the
- * midst of taking an event holds up the others once the ring has gone round to its place (base/ring.h). A failure is
+ * midst of taking an event holds up the others once the queue has gone round to its place (base/mpmc.h). A failure is
  * counted before its event is put: whoever has taken an event finds it counted. Nothing here waits for a poller:
  * admission.h says why there is always a place.
  */
@@ -14,17 +14,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/ring.h"
+#include "base/mpmc.h"
 #include "core/outcome.h"
 
 typedef _Atomic uint64_t events_count_t;
 
 struct events {
-    struct ring *ring;        /* of outcomes */
+    struct mpmc *outcomes;
     int fd;                   /* readable while there are any, if somebody watches it */
     _Atomic bool is_watched;  /* somebody may sleep on it */
     _Atomic uint64_t written; /* to it and not read from it yet, and what is about to be written */
-    _Atomic uint32_t waiting; /* in the ring */
+    _Atomic uint32_t waiting; /* outcomes in it */
     events_count_t reasons[BATON_REASONS];
     _Atomic(events_count_t *) *reasons_of; /* the same by rank; NULL: none of its calls failed */
     uint32_t num_ranks;

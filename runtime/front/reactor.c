@@ -31,12 +31,12 @@
 
 static bool drain(struct baton *b)
 {
-    struct intake_item *item;
+    struct mpsc_item *item;
     const bool is_lent = turns_are_lent(&b->loop.turns);
     int n = 0, most = is_lent ? SUBMITS_A_LENT_TURN : SUBMITS_A_TURN;
     if (!is_lent) /* one that comes at this moment rings again */
         atomic_store_explicit(&b->loop.turns.has_long, false, memory_order_relaxed);
-    while (n < most && (item = intake_pop(&b->submits)) != NULL) {
+    while (n < most && (item = mpsc_pop(&b->submits)) != NULL) {
         struct call *call = call_of_item(item);
         if (call_ends(call) && calls_is_given_up(b->calls, call->end.place)) /* while it was queued */
             core_decline(b->core, clock_now_ns(), call, BATON_ESTALL, "no turns were made");
@@ -54,7 +54,7 @@ static void begin_look(struct baton *b, uint64_t now)
     if (l->hearing.look_ns != 0)
         return;
     l->hearing.look_ns = now;
-    look_begin(&l->hearing.calls, intake_held(&b->submits));
+    look_begin(&l->hearing.calls, mpsc_held(&b->submits));
     b->port->path.look(b->port->path.self);
 }
 
@@ -134,7 +134,7 @@ static void note(struct baton *b, const baton_event_t *event)
 }
 
 /* Hands out the outcome that is held. False: it has to wait for a later turn. */
-static bool hand_on(struct baton *b)
+static bool publish(struct baton *b)
 {
     struct loop *l = &b->loop;
     if (!l->kept.is_passed) {
@@ -168,7 +168,7 @@ static bool hand_out(struct baton *b, uint64_t now)
             l->kept.is_passed = false;
             meter_hear(b, &l->kept.outcome->event);
         }
-        goes_on = hand_on(b);
+        goes_on = publish(b);
         any |= goes_on;
     }
     return any;
@@ -238,7 +238,7 @@ bool reactor_must_poll(const struct baton *b)
 
 /*
  * Notes rings to and from other nodes since the last turn. What they announce comes later than they do: the thread's
- * sleeps are short at first. It does not yield meanwhile: where cores are few, others need one for that very message.
+ * sleeps are short at first. It does not yield meanwhile: where CPUs are few, others need one for that very message.
  */
 static void look_at_rings(struct baton *b)
 {
@@ -266,7 +266,7 @@ static uint64_t till_meter(const struct baton *b, uint64_t now, uint64_t rest)
     return due < now + rest ? (due > now ? due - now : 1) : rest;
 }
 
-/* How long the thread spins for what follows closely: not at all where its engine may wait for this core. */
+/* How long the thread spins for what follows closely: not at all where its engine may wait for this CPU. */
 static uint64_t spin_ns(const struct baton *b)
 {
     return b->loop.woke_ns != 0 ? 0 : b->settings.spin_us * CLOCK_NS_PER_US;
@@ -281,7 +281,7 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
     const uint64_t rung = b->loop.rung_ns, quiet_since = rung > idle_since ? rung : idle_since;
     if (ring < due)
         due = ring;
-    /* What is kept waits for another thread, which may need this core. */
+    /* What is kept waits for another thread, which may need this CPU. */
     if (b->loop.kept.outcome != NULL && !reactor_must_poll(b))
         return now - idle_since < KEPT_NS ? SLEEP_LEAST_NS : KEPT_NS;
     if (now - idle_since < spin_ns(b) || reactor_must_poll(b) || due <= now)
@@ -300,7 +300,7 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
 }
 
 /*
- * The reactor waits for whoever makes turns. A thread of the engine may have lost its core in one: then the reactor
+ * The reactor waits for whoever makes turns. A thread of the engine may have lost its CPU in one: then the reactor
  * gives up what is due meanwhile. A wait that lasts longer than it should may be a pause of the whole process: then it
  * begins anew.
  */

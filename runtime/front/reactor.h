@@ -75,7 +75,7 @@ struct loop {
     uint64_t rung_ns; /* when it saw the last one */
     uint64_t snapshot_due_ns;
     bool snapshot_is_stale;
-    uint64_t woke_ns; /* when the last turn that did anything woke a thread of the engine's, which needs a core, or 0 */
+    uint64_t woke_ns; /* when the last turn that did anything woke a thread of the engine's, which needs a CPU, or 0 */
     /* any thread */
     _Atomic bool snapshot_is_wanted;
     _Atomic uint32_t snapshots; /* taken so far */

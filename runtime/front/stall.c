@@ -67,7 +67,7 @@ static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason
 
 /*
  * Since when turns are due and none has ended; 0: none is due. Outside its turns the reactor sleeps or yields, and
- * holds no lock; where it has not begun a turn by the time that it meant to, it gets no core, or waits for another
+ * holds no lock; where it has not begun a turn by the time that it meant to, it gets no CPU, or waits for another
  * thread.
  */
 static uint64_t stuck_since(const struct baton *b, uint64_t now)
@@ -102,15 +102,15 @@ static void describe(const struct baton *b, uint64_t now, char detail[DETAIL_BYT
     char time[32] = "";
     if (since != 0)
         snprintf(time, sizeof time, " for %llu ms", (unsigned long long)((now - since) / CLOCK_NS_PER_MS));
-    if (is_own_turn(b) && !atomic_load_explicit(&b->stall.is_off_core, memory_order_relaxed))
+    if (is_own_turn(b) && !atomic_load_explicit(&b->stall.is_off_cpu, memory_order_relaxed))
         snprintf(detail, DETAIL_BYTES, "the reactor has been inside MPI%s", time);
     else if (is_own_turn(b))
-        snprintf(detail, DETAIL_BYTES, "the reactor has stood still%s: it sleeps inside MPI, or has no core", time);
+        snprintf(detail, DETAIL_BYTES, "the reactor has stood still%s: it sleeps inside MPI, or has no CPU", time);
     else if (holder != 0)
-        snprintf(detail, DETAIL_BYTES, "thread %lu, which makes Baton's turn, has been without a core%s",
+        snprintf(detail, DETAIL_BYTES, "thread %lu, which makes Baton's turn, has been without a CPU%s",
                  (unsigned long)holder, time);
     else
-        snprintf(detail, DETAIL_BYTES, "the reactor has been without a core%s", time);
+        snprintf(detail, DETAIL_BYTES, "the reactor has been without a CPU%s", time);
 }
 
 /* Gives up wants that are due and that no turn has judged. */
@@ -144,7 +144,7 @@ static void look_at_core(struct baton *b, uint64_t now)
     const uint64_t ran = turn != 0 ? task_ran_ns(owned_by(&b->loop.turns.lock)) : 0;
     const bool is_off =
         turn != 0 && turn == s->seen_turn_ns && ran != 0 && ran - s->seen_ran_ns < (now - s->seen_ns) / 8;
-    atomic_store_explicit(&s->is_off_core, is_off, memory_order_relaxed);
+    atomic_store_explicit(&s->is_off_cpu, is_off, memory_order_relaxed);
     s->seen_turn_ns = turn;
     s->seen_ns = now;
     s->seen_ran_ns = ran;
@@ -191,7 +191,7 @@ static void look(struct baton *b, uint64_t now, uint64_t pause)
 {
     struct stall *s = &b->stall;
     look_at_core(b, now);
-    if (next_late_ns(b, now) <= now && (!is_own_turn(b) || atomic_load_explicit(&s->is_off_core, memory_order_relaxed)))
+    if (next_late_ns(b, now) <= now && (!is_own_turn(b) || atomic_load_explicit(&s->is_off_cpu, memory_order_relaxed)))
         give_up_late(b, now);
     if (now < s->paused_ns + pause)
         return;

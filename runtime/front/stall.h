@@ -2,7 +2,7 @@
 /*
  * stall: calls are answered in time although no turns are made. Three things keep turns away:
  *
- *   a thread that makes one, or is to make the next one, gets no core: the scheduler, a debugger or a cgroup keeps it
+ *   a thread that makes one, or is to make the next one, gets no CPU: the scheduler, a debugger or a cgroup keeps it
  *   off. Wants that are due are given up STALL_LATE_NS after their deadlines, at once where the thread is the engine's,
  *   and once it is seen not to run where it is Baton's own. An offer's time may have moved on by what no turn has
  *   heard; the reactor is inside MPI, whose calls cannot be interrupted: quiet_ms after the deadline, as the core
@@ -45,7 +45,7 @@ struct stall {
     struct bell bell;          /* of the watchdog: it ends, or is to look sooner */
     atomic_bool must_end;      /* it ends */
     _Atomic uint64_t looks_ns; /* when it looks next */
-    atomic_bool is_off_core;   /* the thread that makes that turn gets no core */
+    atomic_bool is_off_cpu;    /* the thread that makes that turn gets no CPU */
     _Atomic uint64_t turn_ns;  /* when the last turn began that lasted too long; 0: none has */
     _Atomic uint64_t over_ns;  /* when the last turn began of which the reactor knows that, and goes on */
     _Atomic bool has_given_up; /* calls, and the reactor has not taken notice yet */

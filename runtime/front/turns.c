@@ -14,7 +14,7 @@
 #define HEARD_NS (10 * CLOCK_NS_PER_MS)     /* for how long turns are made after a ring from another node */
 #define APART_NS (50 * CLOCK_NS_PER_US)     /* polls with longer pauses do not follow each other at once */
 #define UNRUNG_NS (50 * CLOCK_NS_PER_US)    /* so long after a turn who only polls makes one, though nobody rang */
-#define LATE_NS (2 * CLOCK_NS_PER_MS)       /* a reactor that wakes later than so has no core */
+#define LATE_NS (2 * CLOCK_NS_PER_MS)       /* a reactor that wakes later than so has no CPU */
 #define TURNS_A_TRANSFER 4                  /* to take it, move it, read its generation and end it */
 #define BLOCKS_MOST 4096                    /* of a call that a caller's turn takes: about 10 us for their tables */
 
@@ -50,7 +50,7 @@ uint64_t turns_due_ns(const struct baton *b)
 /*
  * What can wait is not rung by the call that makes a transfer nor by the poll that takes its event, which are what an
  * engine waits for: by a poll that finds nothing, or by the reactor's next turn, if it makes one soon. Nor is it rung
- * by a reactor that has just woken its engine, perhaps on this very core.
+ * by a reactor that has just woken its engine, perhaps on this very CPU.
  */
 static bool puts_off(const struct baton *b, uint64_t now)
 {
@@ -99,7 +99,7 @@ static bool has_long(const struct turns *t)
 /* Whether more happens by itself in the next turn. */
 static bool goes_on(const struct baton *b)
 {
-    return b->port->path.busy(b->port->path.self) || !intake_is_empty(&b->submits) || b->loop.is_cut;
+    return b->port->path.busy(b->port->path.self) || !mpsc_is_empty(&b->submits) || b->loop.is_cut;
 }
 
 /*
@@ -160,7 +160,7 @@ static bool take_turns(struct turns *t, uint64_t now)
 
 /*
  * What a copy worker is most likely woken for anyway is its own from the beginning, if it is free. Where it is not, as
- * the offer comes later or the bytes come in short legs, it is woken once more than would do. It may wait for a core,
+ * the offer comes later or the bytes come in short legs, it is woken once more than would do. It may wait for a CPU,
  * and the core learns of the call from it: so a deadline within the reactor's longest sleep is not left to it.
  */
 static bool is_for_worker(const struct baton *b, uint64_t bytes, uint64_t left_ns)
@@ -203,7 +203,7 @@ static uint64_t spun_ns(uint64_t now)
     return now - polls.spins_since_ns;
 }
 
-/* Such a thread is faster than a reactor that must wake. Without the lock: it may lose its core at any moment. */
+/* Such a thread is faster than a reactor that must wake. Without the lock: it may lose its CPU at any moment. */
 static void attend(struct baton *b, uint64_t now)
 {
     struct turns *t = &b->loop.turns;
@@ -219,7 +219,7 @@ static void attend(struct baton *b, uint64_t now)
 }
 
 /*
- * A thread that does nothing but poll waits for the turns of another one, which may need this very core: one that was
+ * A thread that does nothing but poll waits for the turns of another one, which may need this very CPU: one that was
  * woken would wait for the next tick of the system's clock, and one that yields between two turns until this thread
  * yields too, or is preempted.
  */
@@ -231,7 +231,7 @@ static void give_way(uint64_t spun)
     polls.polled_ns = clock_now_ns(); /* however long that took, it spins on */
 }
 
-/* Whether a reactor that has slept or yielded should have made a turn for some time: it gets no core. */
+/* Whether a reactor that has slept or yielded should have made a turn for some time: it gets no CPU. */
 static bool is_late(const struct turns *t, uint64_t now)
 {
     const uint64_t woken = woken_ns(t);

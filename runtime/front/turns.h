@@ -15,16 +15,16 @@
  * they would call a driver of a device, it only wakes the reactor: a driver may keep state by thread.
  *
  * Rings that no consumer waits for are put off in lent turns, and by a reactor that has woken its engine: to wake
- * another process takes as long as a short transfer, and may take the core that the engine's thread needs.
+ * another process takes as long as a short transfer, and may take the CPU that the engine's thread needs.
  *
  * A thread that polls again and again attends to the bell: ranks of this node that send something then wake nobody. The
  * reactor wakes every TURNS_OWED_NS meanwhile, for what came after the last poll.
  *
  * Whoever makes turns holds `lock`, and so do those who read what follows it. Nobody waits for it but the reactor: a
  * call that finds it taken leaves all to whoever has it. A thread of the engine holds it for turns alone, and only if
- * the scheduler ranks it as high as the reactor was ranked before its priority was raised: a thread that gets no core
+ * the scheduler ranks it as high as the reactor was ranked before its priority was raised: a thread that gets no CPU
  * while it makes a turn holds up all others. While one does all the same, as a debugger may stop it, what is due is
- * given up in time (front/stall.h). A poll makes turns in place of a reactor that gets no core when it is due.
+ * given up in time (front/stall.h). A poll makes turns in place of a reactor that gets no CPU when it is due.
  */
 #ifndef BATON_FRONT_TURNS_H
 #define BATON_FRONT_TURNS_H
@@ -88,7 +88,7 @@ void turns_wake(struct baton *b);
 /**
  * Events were polled, and there were any or none: calls may make turns again. If there were none and something has
  * happened that no turn has seen yet, or the reactor is late, makes one here, and returns true: poll again. Where
- * another thread makes the turns, a thread that does nothing but poll yields its core here instead. Any thread.
+ * another thread makes the turns, a thread that does nothing but poll yields its CPU here instead. Any thread.
  */
 bool turns_polled(struct baton *b, bool any);
 

@@ -163,7 +163,7 @@ static bool may_write(const struct logger *l, const void *name, enum log_level l
     count[0] = '\0';
     if (l->limits == NULL || name == NULL || level >= LOG_DEBUG)
         return true;
-    if (pthread_mutex_trylock(&l->limits->lock) != 0) /* its holder may be without a core: nobody waits for it */
+    if (pthread_mutex_trylock(&l->limits->lock) != 0) /* its holder may be without a CPU: nobody waits for it */
         return true;
     const uint64_t now = clock_now_ns();
     struct cause *c = cause_of(l->limits, name);

@@ -20,7 +20,7 @@
 #include "base/thread.h"
 #include "observe/timeline_text.h"
 
-#define PAUSE_NS (5 * CLOCK_NS_PER_MS)  /* between two looks at the ring */
+#define PAUSE_NS (5 * CLOCK_NS_PER_MS)  /* between two looks at the ring buffer */
 #define BUFFER_BYTES ((size_t)64 << 10) /* of one write */
 #define END_BYTES 4096u                 /* of the file's limit that are kept for its last line */
 #define LOWEST_NICE 19
@@ -28,11 +28,11 @@
 
 struct timeline {
     /* whoever makes turns */
-    struct timeline_record *ring;
+    struct timeline_record *records; /* a ring buffer */
     uint64_t mask;
     _Atomic uint64_t head;    /* records added */
     uint64_t tail_seen;       /* what it knows of `tail` */
-    _Atomic uint64_t dropped; /* records that found the ring full */
+    _Atomic uint64_t dropped; /* records that found no room */
     uint32_t rank;
     /* the thread */
     _Atomic uint64_t tail;           /* records taken out */
@@ -64,7 +64,7 @@ void timeline_add(struct timeline *t, const struct timeline_record *record)
             return;
         }
     }
-    t->ring[head & t->mask] = *record;
+    t->records[head & t->mask] = *record;
     atomic_store_explicit(&t->head, head + 1, memory_order_release); /* publishes the record */
 }
 
@@ -141,7 +141,7 @@ static void drain(struct timeline *t)
     for (; tail < head; tail++) {
         char *at = room(t);
         if (at != NULL)
-            t->used += timeline_text_record(&t->text, &t->ring[tail & t->mask], at);
+            t->used += timeline_text_record(&t->text, &t->records[tail & t->mask], at);
         else
             t->left_out++;
         atomic_store_explicit(&t->tail, tail + 1, memory_order_release); /* its place was read */
@@ -163,7 +163,7 @@ static void end_file(struct timeline *t)
 static void *timeline_main(void *arg)
 {
     struct timeline *t = arg;
-    setpriority(PRIO_PROCESS, 0, LOWEST_NICE); /* of this thread alone; where cores are busy, it gets 1.5 % of one */
+    setpriority(PRIO_PROCESS, 0, LOWEST_NICE); /* of this thread alone; where CPUs are busy, it gets 1.5 % of one */
     for (;;) {
         uint32_t seen = bell_look(&t->bell);
         bool stop = atomic_load_explicit(&t->stop, memory_order_acquire);
@@ -226,7 +226,7 @@ static void timeline_free(struct timeline *t)
 {
     if (t->file >= 0)
         held_drop(t->file);
-    free(t->ring);
+    free(t->records);
     free(t->buffer);
     free(t->path);
     free(t);
@@ -245,13 +245,13 @@ int timeline_create(const struct timeline_wish *wish, struct timeline **out)
     t->log.limits = NULL;
     t->path = path_of(wish->path, wish->rank);
     t->buffer = malloc(BUFFER_BYTES);
-    t->ring = aligned_alloc(sizeof *t->ring, wish->records * sizeof *t->ring);
+    t->records = aligned_alloc(sizeof *t->records, wish->records * sizeof *t->records);
     bell_init(&t->bell);
     latch_init(&t->ended);
-    bool has_memory = t->path != NULL && t->buffer != NULL && t->ring != NULL;
+    bool has_memory = t->path != NULL && t->buffer != NULL && t->records != NULL;
     int rc = has_memory ? open_file(t) : error_set(BATON_ENOMEM, "no memory for a timeline");
     if (rc == 0) {
-        memset(t->ring, 0, wish->records * sizeof *t->ring); /* its pages are there before the first turn */
+        memset(t->records, 0, wish->records * sizeof *t->records); /* its pages are there before the first turn */
         begin_file(t, wish);
         if (thread_start(&t->thread, "baton-timeline", wish->cpus, timeline_main, t) != 0)
             rc = error_set(BATON_ESYSTEM, "the timeline's thread could not be made");

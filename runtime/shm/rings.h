@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rings: whose bells this rank is to ring, for what it has written into memory that they read. To wake a thread takes
- * 10 us and more, and it may take the core of who wakes it. So nobody is rung on the way, but once for all of a turn,
+ * 10 us and more, and it may take the CPU of who wakes it. So nobody is rung on the way, but once for all of a turn,
  * after its events are out; and for what can wait still later.
  *
  * The thread that steps the core. The bells are made elsewhere and outlive this.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * workers: the threads that copy. Whoever makes turns hands over jobs through two rings, one of them for short jobs,
+ * workers: the threads that copy. Whoever makes turns hands over jobs through two queues, one of them for short jobs,
  * and takes completions from a third. Job slots come from a fixed array, so nothing is allocated on the way.
  *
  * Short jobs overtake long ones, so that a small transfer waits for at most the job that is being copied. After
@@ -10,8 +10,8 @@
  * sleeps. Waking it is a system call until it runs, so that is done once for all jobs of a turn.
  *
  * A worker tells of the end of a job only where there is something to do then: after the last job of a leg, after an
- * error, and when few jobs wait, so that more come before they have run out. Where cores are few, a reactor that wakes
- * takes the core of a thread that copies.
+ * error, and when few jobs wait, so that more come before they have run out. Where CPUs are few, a reactor that wakes
+ * takes the CPU of a thread that copies.
  */
 #include "shm/copy.h"
 
@@ -22,7 +22,7 @@
 
 #include "base/bell.h"
 #include "base/clock.h"
-#include "base/ring.h"
+#include "base/mpmc.h"
 #include "base/thread.h"
 
 #define SPIN_NS (20 * CLOCK_NS_PER_US)
@@ -39,8 +39,8 @@ struct slot {
 
 struct copy_pool {
     struct slot *slots;
-    struct ring *idle;                 /* free slots; for whoever makes turns */
-    struct ring *todo[LENGTHS], *done; /* to the workers, and back */
+    struct mpmc *idle;                 /* free slots; for whoever makes turns */
+    struct mpmc *todo[LENGTHS], *done; /* to the workers, and back */
     struct bell work;                  /* rung when todo has got jobs, or at the end */
     bool is_owed;                      /* todo got jobs since the last ring; for whoever makes turns */
     _Atomic uint32_t waiting;          /* jobs in todo */
@@ -95,9 +95,9 @@ static enum length length_of(const struct copy_job *job)
 static struct slot *take_job(struct copy_pool *p, unsigned *shorts)
 {
     enum length first = *shorts < SHORTS_IN_A_ROW ? SHORT : LONG;
-    struct slot *slot = ring_pop(p->todo[first]);
+    struct slot *slot = mpmc_pop(p->todo[first]);
     if (slot == NULL)
-        slot = ring_pop(p->todo[first == SHORT ? LONG : SHORT]);
+        slot = mpmc_pop(p->todo[first == SHORT ? LONG : SHORT]);
     if (slot == NULL)
         return NULL;
     atomic_fetch_add_explicit(&p->busy, 1, memory_order_relaxed);
@@ -118,7 +118,7 @@ static struct slot *next_job(struct copy_pool *p, unsigned *shorts)
         if (slot != NULL)
             return slot;
         if (atomic_load_explicit(&p->stop, memory_order_acquire))
-            return NULL; /* after the rings were seen empty: no job is left behind */
+            return NULL; /* after the queues were seen empty: no job is left behind */
         if (clock_now_ns() - since > SPIN_NS)
             bell_sleep(&p->work, seen, SLEEP_NS);
     }
@@ -146,7 +146,7 @@ static void *worker_main(void *arg)
         slot->end = end;
         /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
          * has a place for every slot, so the push cannot fail. */
-        ring_push(p->done, slot);
+        mpmc_push(p->done, slot);
         tell(p, more, end.error); /* copies of both: the slot may hold another job by now */
     }
     return NULL;
@@ -154,10 +154,10 @@ static void *worker_main(void *arg)
 
 static void pool_free(struct copy_pool *p)
 {
-    ring_destroy(p->idle);
-    ring_destroy(p->todo[SHORT]);
-    ring_destroy(p->todo[LONG]);
-    ring_destroy(p->done);
+    mpmc_destroy(p->idle);
+    mpmc_destroy(p->todo[SHORT]);
+    mpmc_destroy(p->todo[LONG]);
+    mpmc_destroy(p->done);
     free(p->slots);
     free(p->threads);
     free(p);
@@ -173,10 +173,10 @@ int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_look
     p->arg = arg;
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc(workers, sizeof *p->threads);
-    p->idle = ring_create(depth);
-    p->todo[SHORT] = ring_create(depth);
-    p->todo[LONG] = ring_create(depth);
-    p->done = ring_create(depth);
+    p->idle = mpmc_create(depth);
+    p->todo[SHORT] = mpmc_create(depth);
+    p->todo[LONG] = mpmc_create(depth);
+    p->done = mpmc_create(depth);
     bell_init(&p->work);
     atomic_init(&p->waiting, 0);
     atomic_init(&p->stop, false);
@@ -190,7 +190,7 @@ int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_look
         return BATON_ENOMEM;
     }
     for (size_t i = 0; i < depth; i++)
-        ring_push(p->idle, &p->slots[i]);
+        mpmc_push(p->idle, &p->slots[i]);
     for (; p->num_threads < workers; p->num_threads++) {
         if (thread_start(&p->threads[p->num_threads], "baton-copy", cpus, worker_main, p) != 0) {
             copy_pool_destroy(p);
@@ -228,14 +228,14 @@ bool copy_ask(struct copy_pool *p)
 
 bool copy_submit(struct copy_pool *p, const struct copy_job *job)
 {
-    struct slot *slot = ring_pop(p->idle);
+    struct slot *slot = mpmc_pop(p->idle);
     if (slot == NULL)
         return false;
     *slot = (struct slot){.job = *job};
     atomic_fetch_add_explicit(&p->waiting, 1, memory_order_relaxed); /* before a worker can take it */
-    if (!ring_push(p->todo[length_of(job)], slot)) { /* a worker interrupted in its pop still holds the cell */
+    if (!mpmc_push(p->todo[length_of(job)], slot)) { /* a worker interrupted in its pop still holds the cell */
         atomic_fetch_sub_explicit(&p->waiting, 1, memory_order_relaxed);
-        ring_push(p->idle, slot);
+        mpmc_push(p->idle, slot);
         return false;
     }
     p->is_owed = true;
@@ -251,10 +251,10 @@ void copy_wake(struct copy_pool *p)
 
 bool copy_collect(struct copy_pool *p, struct copy_end *end)
 {
-    struct slot *slot = ring_pop(p->done);
+    struct slot *slot = mpmc_pop(p->done);
     if (slot == NULL)
         return false;
     *end = slot->end;
-    ring_push(p->idle, slot);
+    mpmc_push(p->idle, slot);
     return true;
 }

@@ -56,7 +56,7 @@ enum envelope_kind envelope_open(struct envelope_counts *c, const uint8_t *in, u
         return ENVELOPE_ALONE;
     uint32_t ahead = sequence - c->consumed;
     c->from.last = c->consumed;
-    if (!number_take(&c->from, sequence + 1, ENVELOPE_CREDITS)) {
+    if (!sequence_accept(&c->from, sequence + 1, ENVELOPE_CREDITS)) {
         *why = "its number is not the next";
         return ENVELOPE_REFUSED;
     }

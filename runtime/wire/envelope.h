@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "wire/number.h"
+#include "wire/sequence.h"
 
 #define ENVELOPE_BYTES 16u
 #define ENVELOPE_CREDITS 32u /* messages to one peer that it has not confirmed, at most */
@@ -20,7 +20,7 @@
 struct envelope_counts {
     uint32_t sent, confirmed;    /* messages to the peer; how many of them it confirmed */
     uint32_t consumed, returned; /* messages from the peer; how many of them were confirmed to it */
-    struct number from;          /* numbers of the messages from the peer, from 1; the last is `consumed` */
+    struct sequence from;        /* numbers of the messages from the peer, from 1; the last is `consumed` */
 };
 
 static inline bool envelope_has_credit(const struct envelope_counts *c)

@@ -559,7 +559,7 @@ static struct polls poll_for(double ms, useconds_t pause_us, uint32_t enough)
     return p;
 }
 
-/* Where other threads make the turns, each poll of a thread that does nothing else lets them have its core. */
+/* Where other threads make the turns, each poll of a thread that does nothing else lets them have its CPU. */
 static void a_thread_that_polls_gives_way(void)
 {
     if (harness.size < 2)

@@ -94,17 +94,17 @@ static uint32_t abandon(struct calls *c, struct given *g)
 
 static void enter(struct calls *c, struct call *call)
 {
-    struct intake queue;
-    intake_init(&queue, 1);
+    struct mpsc queue;
+    mpsc_init(&queue, 1);
     assert_true(calls_submit(c, call, &queue));
-    assert_ptr_equal(intake_pop(&queue), &call->item);
+    assert_ptr_equal(mpsc_pop(&queue), &call->item);
 }
 
 /* The queue is full. */
 static void refused(struct calls *c, struct call *call)
 {
-    struct intake queue;
-    intake_init(&queue, 0);
+    struct mpsc queue;
+    mpsc_init(&queue, 0);
     assert_false(calls_submit(c, call, &queue));
 }
 

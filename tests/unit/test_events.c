@@ -46,12 +46,12 @@ ssize_t write(int fd, const void *from, size_t bytes)
     return n;
 }
 
-bool __wrap_ring_push(struct ring *r, void *item);
-bool __real_ring_push(struct ring *r, void *item);
+bool __wrap_mpmc_push(struct mpmc *r, void *item);
+bool __real_mpmc_push(struct mpmc *r, void *item);
 
-bool __wrap_ring_push(struct ring *r, void *item)
+bool __wrap_mpmc_push(struct mpmc *r, void *item)
 {
-    const bool is_pushed = __real_ring_push(r, item);
+    const bool is_pushed = __real_mpmc_push(r, item);
     run_once(&after_push);
     return is_pushed;
 }

@@ -140,7 +140,7 @@ static int begin(void **state)
     b.settings.inline_bytes = INLINE_BYTES;
     b.settings.sleep_us = SLEEP_US;
     b.settings.spin_us = SPIN_US;
-    intake_init(&b.submits, 4);
+    mpsc_init(&b.submits, 4);
     b.port = &port;
     turns_init(&b.loop.turns);
     assert_false(b.loop.turns.can_lend || b.loop.turns.is_open);
@@ -198,13 +198,13 @@ static void test_a_call_makes_turns(void **state)
 static void test_what_goes_on_by_itself(void **state)
 {
     (void)state;
-    struct intake_item call;
+    struct mpsc_item call;
     they.active = 1;
-    assert_true(intake_reserve(&b.submits));
-    intake_push(&b.submits, &call);
+    assert_true(mpsc_reserve(&b.submits));
+    mpsc_push(&b.submits, &call);
     turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 2);
-    assert_ptr_equal(intake_pop(&b.submits), &call);
+    assert_ptr_equal(mpsc_pop(&b.submits), &call);
     they.active = 1;
     b.loop.is_cut = true;
     turns_call(&b, now_ns, 1, 1, LONG_NS);
@@ -308,7 +308,7 @@ static void spin(uint64_t ns)
         assert_false(turns_polled(&b, false));
 }
 
-/* A thread that the scheduler ranks below the reactor may lose its core in a turn, and hold up all others. */
+/* A thread that the scheduler ranks below the reactor may lose its CPU in a turn, and hold up all others. */
 static void test_a_thread_of_low_priority(void **state)
 {
     (void)state;
@@ -345,7 +345,7 @@ static void test_a_poll_that_nobody_rang_for(void **state)
     assert_int_equal(they.turns, 1);
 }
 
-/* A reactor that should have made a turn 2 ms ago has no core: a poll makes its turns until it does. */
+/* A reactor that should have made a turn 2 ms ago has no CPU: a poll makes its turns until it does. */
 static void test_a_reactor_without_a_core(void **state)
 {
     (void)state;

@@ -532,7 +532,7 @@ static int begin(void **state)
     b.port = &port;
     b.core = (struct core *)(void *)&b;
     b.state = CONTEXT_STARTED;
-    intake_init(&b.submits, 128);
+    mpsc_init(&b.submits, 128);
     reactor_init(&b.loop);
     assert_false(b.loop.is_threaded || reactor_must_end(&b.loop));
     assert_int_equal(reactor_start(&b), 0);
@@ -598,7 +598,7 @@ static void test_what_keeps_it_awake(void **state)
     assert_int_equal(rest(MS), TURNS_OWED_NS);
 }
 
-/* It does not spin where its engine may need the core, and wakes for a ring that it has put off. */
+/* It does not spin where its engine may need the CPU, and wakes for a ring that it has put off. */
 static void test_a_reactor_that_has_woken_its_engine(void **state)
 {
     (void)state;
@@ -653,8 +653,8 @@ static bool turn(void)
 
 static void push(struct call *call)
 {
-    assert_true(intake_reserve(&b.submits));
-    intake_push(&b.submits, &call->item);
+    assert_true(mpsc_reserve(&b.submits));
+    mpsc_push(&b.submits, &call->item);
 }
 
 static void test_an_idle_turn(void **state)
@@ -693,7 +693,7 @@ static void test_calls_are_taken(void **state)
     assert_false(b.loop.turns.has_long);
     assert_int_equal(they.submitted, 5);
     assert_int_equal(they.declined, 61);
-    assert_true(intake_is_empty(&b.submits));
+    assert_true(mpsc_is_empty(&b.submits));
     assert_int_equal(they.rung_now, 0);
     assert_int_equal(they.woken, 2);
     they.can_lend = false; /* MPI may take long */
@@ -755,7 +755,7 @@ static void test_no_room_for_events(void **state)
     assert_false(turn());
     assert_true(they.put == 0 && they.heard == 1 && they.outcomes == 1);
     assert_true(b.loop.is_cut && b.loop.kept.outcome != NULL);
-    assert_int_equal(rest(0), 20 * US); /* it looks again soon, and does not spin: another thread may need the core */
+    assert_int_equal(rest(0), 20 * US); /* it looks again soon, and does not spin: another thread may need the CPU */
     assert_int_equal(rest(CLOCK_NS_PER_S), 1 * MS);
     assert_false(turn());
     assert_int_equal(they.heard, 1);
@@ -1129,7 +1129,7 @@ static void test_a_look_takes_calls(void **state)
     for (; made < 120; made++)
         push(&calls[made]);
     reactor_turn(&b, now_ns); /* it takes 64: 56 are left for one more */
-    assert_true(they.heard_ns == began && intake_is_empty(&b.submits));
+    assert_true(they.heard_ns == began && mpsc_is_empty(&b.submits));
     for (unsigned turn = 0; turn < 10; turn++) { /* 64 in each, for ever */
         for (unsigned i = 0; i < 64; i++)
             push(&calls[i]);

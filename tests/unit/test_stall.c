@@ -381,7 +381,7 @@ static void test_a_turn_after_a_stop(void **state)
     they.turn_ns = 0;
 }
 
-/* Nor has a reactor that loses its core long after stops in its sleep. */
+/* Nor has a reactor that loses its CPU long after stops in its sleep. */
 static void test_stops_in_a_sleep(void **state)
 {
     (void)state;
@@ -395,7 +395,7 @@ static void test_stops_in_a_sleep(void **state)
     assert_int_equal(they.why[they.gave_up - 1].due_ns, now_ns - QUIET_MS * MS);
 }
 
-/* Between two turns the reactor lost its core: no turn is under way, and it does not sleep. */
+/* Between two turns the reactor lost its CPU: no turn is under way, and it does not sleep. */
 static void test_a_reactor_between_two_turns(void **state)
 {
     (void)state;
@@ -406,7 +406,7 @@ static void test_a_reactor_between_two_turns(void **state)
     assert_int_equal(they.why[they.gave_up - 1].due_ns, now_ns - QUIET_MS * MS);
 }
 
-/* ---- threads without a core -------------------------------------------------------------------------------------- */
+/* ---- threads without a CPU -------------------------------------------------------------------------------------- */
 
 static void assert_late(unsigned i)
 {
@@ -429,7 +429,7 @@ static void test_a_thread_of_the_engine_without_a_core(void **state)
           1);
     assert_int_equal(they.gave_up, 1);
     assert_late(0);
-    assert_string_equal(they.detail, "thread 77, which makes Baton's turn, has been without a core for 30 ms");
+    assert_string_equal(they.detail, "thread 77, which makes Baton's turn, has been without a CPU for 30 ms");
     assert_true(stall_take_given_up(&b.stall));
     they.due_ns = now_ns;
     watch(
@@ -437,7 +437,7 @@ static void test_a_thread_of_the_engine_without_a_core(void **state)
             {.slept_ms = LATE_MS, .asked_ms = LATE_MS, .is_lent = true, .woken_ms = 40, .due_ms = LATE_MS}},
         1);
     assert_int_equal(they.gave_up, 2);
-    assert_string_equal(they.detail, "thread 77, which makes Baton's turn, has been without a core for 40 ms");
+    assert_string_equal(they.detail, "thread 77, which makes Baton's turn, has been without a CPU for 40 ms");
 }
 
 /* It should have made a turn some time ago, and has not. */
@@ -449,11 +449,11 @@ static void test_a_reactor_that_does_not_wake(void **state)
     watch((const struct look[]){{.slept_ms = 30, .asked_ms = 30, .woken_ms = 10, .due_ms = LATE_MS}}, 1);
     assert_int_equal(they.gave_up, 1);
     assert_late(0);
-    assert_string_equal(they.detail, "the reactor has been without a core for 10 ms");
+    assert_string_equal(they.detail, "the reactor has been without a CPU for 10 ms");
 }
 
 /*
- * In a turn of Baton's own it may be inside MPI, or without a core: its processor time says which, at the second look.
+ * In a turn of Baton's own it may be inside MPI, or without a CPU: its processor time says which, at the second look.
  */
 static void test_a_reactor_in_a_turn(void **state)
 {
@@ -469,7 +469,7 @@ static void test_a_reactor_in_a_turn(void **state)
     watch(off, 2);
     assert_int_equal(they.gave_up, 1);
     assert_late(0);
-    assert_string_equal(they.detail, "the reactor has stood still for 35 ms: it sleeps inside MPI, or has no core");
+    assert_string_equal(they.detail, "the reactor has stood still for 35 ms: it sleeps inside MPI, or has no CPU");
     they.due_ns = now_ns + 20 * MS;
     watch(inside, 2);
     assert_int_equal(they.gave_up, 1);

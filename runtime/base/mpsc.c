@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * intake: see intake.h. A stack onto which one compare-and-swap pushes, and of which the consumer takes all at once, so
- * that no item leaves and comes back between a pusher's look and its swap (ABA); then it turns their order round.
+ * mpsc: see mpsc.h. A stack: one compare-and-swap pushes an item. The consumer takes the whole stack with one exchange,
+ * then reverses its order. No item is popped by itself, so a pusher's compare-and-swap cannot meet ABA.
  */
-#include "base/intake.h"
+#include "base/mpsc.h"
 
 #include <stddef.h>
 
-void intake_init(struct intake *q, uint32_t most)
+void mpsc_init(struct mpsc *q, uint32_t most)
 {
     atomic_init(&q->newest, NULL);
     atomic_init(&q->taken, 0);
@@ -15,7 +15,7 @@ void intake_init(struct intake *q, uint32_t most)
     q->oldest = NULL;
 }
 
-bool intake_reserve(struct intake *q)
+bool mpsc_reserve(struct mpsc *q)
 {
     /* relaxed: a place orders nothing. */
     if (atomic_fetch_add_explicit(&q->taken, 1, memory_order_relaxed) < q->most)
@@ -24,27 +24,27 @@ bool intake_reserve(struct intake *q)
     return false;
 }
 
-void intake_push(struct intake *q, struct intake_item *item)
+void mpsc_push(struct mpsc *q, struct mpsc_item *item)
 {
     item->next = atomic_load_explicit(&q->newest, memory_order_relaxed);
-    /* release: orders what the pusher wrote, against the acquire in intake_pop. Later pushes continue the sequence. */
+    /* release: orders what the pusher wrote, against the acquire in mpsc_pop. Later pushes continue the sequence. */
     while (!atomic_compare_exchange_weak_explicit(&q->newest, &item->next, item, memory_order_release,
                                                   memory_order_relaxed))
         continue;
 }
 
-struct intake_item *intake_pop(struct intake *q)
+struct mpsc_item *mpsc_pop(struct mpsc *q)
 {
     if (q->oldest == NULL && atomic_load_explicit(&q->newest, memory_order_relaxed) != NULL) {
-        struct intake_item *item = atomic_exchange_explicit(&q->newest, NULL, memory_order_acquire);
+        struct mpsc_item *item = atomic_exchange_explicit(&q->newest, NULL, memory_order_acquire);
         while (item != NULL) {
-            struct intake_item *before = item->next;
+            struct mpsc_item *before = item->next;
             item->next = q->oldest;
             q->oldest = item;
             item = before;
         }
     }
-    struct intake_item *first = q->oldest;
+    struct mpsc_item *first = q->oldest;
     if (first == NULL)
         return NULL;
     q->oldest = first->next;
@@ -52,7 +52,7 @@ struct intake_item *intake_pop(struct intake *q)
     return first;
 }
 
-bool intake_is_empty(const struct intake *q)
+bool mpsc_is_empty(const struct mpsc *q)
 {
     return q->oldest == NULL && atomic_load_explicit(&q->newest, memory_order_relaxed) == NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ring: bounds and order in one thread; and with many threads, every item comes once and in its producer's order. */
+/* mpmc: bounds and order in one thread; and with many threads, every item comes once and in its producer's order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/ring.h"
+#include "base/mpmc.h"
 
 #define DEADLINE_NS UINT64_C(60000000000)
 
@@ -20,10 +20,10 @@
 
 static int marks[4096]; /* only their addresses count */
 
-static size_t fill(struct ring *r)
+static size_t fill(struct mpmc *r)
 {
     size_t pushed = 0;
-    while (pushed < 4096 && ring_push(r, &marks[pushed]))
+    while (pushed < 4096 && mpmc_push(r, &marks[pushed]))
         pushed++;
     return pushed;
 }
@@ -34,54 +34,54 @@ static void capacity_is_rounded_up_and_exact(void **state)
     static const size_t asked[] = {0, 1, 2, 3, 4, 5, 64, 65, 1000};
     static const size_t given[] = {2, 2, 2, 4, 4, 8, 64, 128, 1024};
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
-        struct ring *r = ring_create(asked[i]);
+        struct mpmc *r = mpmc_create(asked[i]);
         assert_non_null(r);
         assert_int_equal(fill(r), given[i]);
-        ring_destroy(r);
+        mpmc_destroy(r);
     }
 }
 
 static void impossible_capacity_is_refused(void **state)
 {
     (void)state;
-    assert_null(ring_create(SIZE_MAX));
-    assert_null(ring_create(SIZE_MAX / 2 + 2));
-    assert_null(ring_create(SIZE_MAX / 16));
+    assert_null(mpmc_create(SIZE_MAX));
+    assert_null(mpmc_create(SIZE_MAX / 2 + 2));
+    assert_null(mpmc_create(SIZE_MAX / 16));
 }
 
 static void empty_gives_nothing(void **state)
 {
     (void)state;
-    struct ring *r = ring_create(4);
+    struct mpmc *r = mpmc_create(4);
     assert_non_null(r);
-    assert_true(ring_is_empty(r));
-    assert_null(ring_pop(r));
-    assert_true(ring_push(r, &marks[0]));
-    assert_false(ring_is_empty(r));
-    assert_ptr_equal(ring_pop(r), &marks[0]);
-    assert_true(ring_is_empty(r));
-    assert_null(ring_pop(r));
-    ring_destroy(r);
+    assert_true(mpmc_is_empty(r));
+    assert_null(mpmc_pop(r));
+    assert_true(mpmc_push(r, &marks[0]));
+    assert_false(mpmc_is_empty(r));
+    assert_ptr_equal(mpmc_pop(r), &marks[0]);
+    assert_true(mpmc_is_empty(r));
+    assert_null(mpmc_pop(r));
+    mpmc_destroy(r);
 }
 
 static void full_takes_one_for_each_taken(void **state)
 {
     (void)state;
-    struct ring *r = ring_create(8);
+    struct mpmc *r = mpmc_create(8);
     assert_non_null(r);
     assert_int_equal(fill(r), 8);
     for (size_t i = 8; i < 1000; i++) {
-        assert_false(ring_push(r, &marks[i]));
-        assert_ptr_equal(ring_pop(r), &marks[i - 8]);
-        assert_true(ring_push(r, &marks[i]));
+        assert_false(mpmc_push(r, &marks[i]));
+        assert_ptr_equal(mpmc_pop(r), &marks[i - 8]);
+        assert_true(mpmc_push(r, &marks[i]));
     }
-    ring_destroy(r);
+    mpmc_destroy(r);
 }
 
 static void order_holds_over_many_laps(void **state)
 {
     (void)state;
-    struct ring *r = ring_create(16);
+    struct mpmc *r = mpmc_create(16);
     assert_non_null(r);
     size_t pushed = 0, popped = 0;
     unsigned random = 1;
@@ -90,18 +90,18 @@ static void order_holds_over_many_laps(void **state)
         size_t steps = (random >> 16) % 20; /* sometimes more than the capacity */
         for (size_t i = 0; i < steps; i++) {
             const bool room = pushed - popped < 16;
-            assert_int_equal(ring_push(r, &marks[pushed % 4096]), room);
+            assert_int_equal(mpmc_push(r, &marks[pushed % 4096]), room);
             pushed += room;
         }
         random = random * 1103515245u + 12345u;
         steps = (random >> 16) % 20;
         for (size_t i = 0; i < steps; i++) {
             void *expected = popped < pushed ? &marks[popped % 4096] : NULL;
-            assert_ptr_equal(ring_pop(r), expected);
+            assert_ptr_equal(mpmc_pop(r), expected);
             popped += expected != NULL;
         }
     }
-    ring_destroy(r);
+    mpmc_destroy(r);
 }
 
 /* ---- many threads ------------------------------------------------------------------------------------------------ */
@@ -115,7 +115,7 @@ struct item {
 };
 
 struct stage {
-    struct ring *ring;
+    struct mpmc *queue;
     unsigned producers, consumers;
     uint64_t deadline_ns;
     _Atomic unsigned taken;
@@ -140,7 +140,7 @@ static void *produce(void *arg)
     for (unsigned i = 0; i < ITEMS_EACH; i++) {
         struct item *item = &a->stage->items[a->index][i];
         *item = (struct item){.producer = a->index, .serial = i};
-        while (!ring_push(a->stage->ring, item)) {
+        while (!mpmc_push(a->stage->queue, item)) {
             if (is_late(a->stage))
                 return NULL;
             sched_yield();
@@ -155,7 +155,7 @@ static void *consume(void *arg)
     struct stage *s = a->stage;
     unsigned next[THREADS_MAX] = {0}; /* the least serial that may still come from each producer */
     while (atomic_load(&s->taken) < s->producers * ITEMS_EACH && !is_late(s)) {
-        struct item *item = ring_pop(s->ring);
+        struct item *item = mpmc_pop(s->queue);
         if (item == NULL) {
             sched_yield();
             continue;
@@ -188,8 +188,8 @@ static void contend(unsigned producers, unsigned consumers, size_t capacity)
 {
     struct stage *s = calloc(1, sizeof *s);
     assert_non_null(s);
-    s->ring = ring_create(capacity);
-    assert_non_null(s->ring);
+    s->queue = mpmc_create(capacity);
+    assert_non_null(s->queue);
     s->producers = producers;
     s->consumers = consumers;
     s->deadline_ns = clock_now_ns() + DEADLINE_NS;
@@ -200,9 +200,9 @@ static void contend(unsigned producers, unsigned consumers, size_t capacity)
     for (unsigned p = 0; p < producers; p++)
         for (unsigned i = 0; i < ITEMS_EACH; i++)
             assert_int_equal(s->items[p][i].taken, 1);
-    assert_true(ring_is_empty(s->ring));
-    assert_null(ring_pop(s->ring));
-    ring_destroy(s->ring);
+    assert_true(mpmc_is_empty(s->queue));
+    assert_null(mpmc_pop(s->queue));
+    mpmc_destroy(s->queue);
     free(s);
 }
 
@@ -224,13 +224,13 @@ static void one_to_many(void **state)
     contend(1, 4, 64);
 }
 
-static void many_to_many_through_a_narrow_ring(void **state)
+static void many_to_many_through_a_narrow_queue(void **state)
 {
     (void)state;
     contend(3, 3, 2);
 }
 
-static void many_to_many_through_a_wide_ring(void **state)
+static void many_to_many_through_a_wide_queue(void **state)
 {
     (void)state;
     contend(4, 4, 4096);
@@ -247,8 +247,8 @@ int main(void)
         cmocka_unit_test(one_to_one),
         cmocka_unit_test(many_to_one),
         cmocka_unit_test(one_to_many),
-        cmocka_unit_test(many_to_many_through_a_narrow_ring),
-        cmocka_unit_test(many_to_many_through_a_wide_ring),
+        cmocka_unit_test(many_to_many_through_a_narrow_queue),
+        cmocka_unit_test(many_to_many_through_a_wide_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

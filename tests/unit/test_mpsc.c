@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* intake: bounds and order; with many threads that push, every item comes once and in its thread's order. */
+/* mpsc: bounds and order; with many threads that push, every item comes once and in its thread's order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,25 +10,25 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "base/intake.h"
+#include "base/mpsc.h"
 
-static bool push(struct intake *q, struct intake_item *item)
+static bool push(struct mpsc *q, struct mpsc_item *item)
 {
-    if (!intake_reserve(q))
+    if (!mpsc_reserve(q))
         return false;
-    intake_push(q, item);
+    mpsc_push(q, item);
     return true;
 }
 
 static void test_bounds_and_order(void **state)
 {
     (void)state;
-    struct intake q;
-    struct intake_item items[8];
+    struct mpsc q;
+    struct mpsc_item items[8];
     unsigned pushed = 0, popped = 0, random = 1;
-    intake_init(&q, 3);
-    assert_true(intake_is_empty(&q));
-    assert_null(intake_pop(&q));
+    mpsc_init(&q, 3);
+    assert_true(mpsc_is_empty(&q));
+    assert_null(mpsc_pop(&q));
     while (popped < 10000) {
         random = random * 1103515245u + 12345u;
         if (random >> 16 & 1) {
@@ -36,10 +36,10 @@ static void test_bounds_and_order(void **state)
             assert_int_equal(push(&q, &items[pushed % 8]), has_place);
             pushed += has_place;
         } else {
-            assert_ptr_equal(intake_pop(&q), popped < pushed ? &items[popped % 8] : NULL);
+            assert_ptr_equal(mpsc_pop(&q), popped < pushed ? &items[popped % 8] : NULL);
             popped += popped < pushed;
         }
-        assert_int_equal(intake_is_empty(&q), pushed == popped);
+        assert_int_equal(mpsc_is_empty(&q), pushed == popped);
     }
 }
 
@@ -47,29 +47,29 @@ static void test_bounds_and_order(void **state)
 static void test_a_thread_that_stops_in_between(void **state)
 {
     (void)state;
-    struct intake q;
-    struct intake_item first, later[3];
-    intake_init(&q, 2);
-    assert_true(intake_reserve(&q));
+    struct mpsc q;
+    struct mpsc_item first, later[3];
+    mpsc_init(&q, 2);
+    assert_true(mpsc_reserve(&q));
     for (unsigned i = 0; i < 3; i++) {
         assert_true(push(&q, &later[i]));
-        assert_false(intake_reserve(&q));
-        assert_ptr_equal(intake_pop(&q), &later[i]);
-        assert_null(intake_pop(&q));
+        assert_false(mpsc_reserve(&q));
+        assert_ptr_equal(mpsc_pop(&q), &later[i]);
+        assert_null(mpsc_pop(&q));
     }
-    intake_push(&q, &first);
-    assert_ptr_equal(intake_pop(&q), &first);
+    mpsc_push(&q, &first);
+    assert_ptr_equal(mpsc_pop(&q), &first);
 }
 
 enum { THREADS = 4, EACH = 50000, PLACES = 64 };
 
 struct item {
-    struct intake_item link;
+    struct mpsc_item link;
     unsigned thread, serial; /* plain on purpose: the push orders them */
 };
 
 static struct {
-    struct intake q;
+    struct mpsc q;
     struct item items[THREADS][EACH];
 } many;
 
@@ -91,11 +91,11 @@ static void test_many_threads(void **state)
     (void)state;
     pthread_t threads[THREADS];
     unsigned next[THREADS] = {0};
-    intake_init(&many.q, PLACES);
+    mpsc_init(&many.q, PLACES);
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, produce, (void *)(uintptr_t)i), 0);
     for (unsigned n = 0; n < THREADS * EACH;) {
-        struct item *item = (struct item *)intake_pop(&many.q);
+        struct item *item = (struct item *)mpsc_pop(&many.q);
         if (item == NULL) {
             sched_yield();
             continue;
@@ -105,10 +105,10 @@ static void test_many_threads(void **state)
     }
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    assert_null(intake_pop(&many.q));
+    assert_null(mpsc_pop(&many.q));
     for (unsigned i = 0; i < PLACES; i++) /* all places have come back */
-        assert_true(intake_reserve(&many.q));
-    assert_false(intake_reserve(&many.q));
+        assert_true(mpsc_reserve(&many.q));
+    assert_false(mpsc_reserve(&many.q));
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_off_core: a thread loses its core in Baton for HELD_MS, as the scheduler, a debugger or a cgroup may bring
+ * test_off_cpu: a thread loses its CPU in Baton for HELD_MS, as the scheduler, a debugger or a cgroup may bring
  * about: one of the engine's that makes a turn, or the reactor in one. Calls are answered in time all the same, and
  * other threads wait for nothing. The bounds leave a busy machine room: where nobody gives up, an answer comes with the
  * end of the hold.
@@ -96,7 +96,7 @@ static void what_is_due_is_given_up(void)
     up();
     for (int i = 0; i < 3; i++) { /* also while another call is due much later, and after many that ended */
         pthread_t thread = begin_hold();
-        want_is_answered("which makes Baton's turn, has been without a core for");
+        want_is_answered("which makes Baton's turn, has been without a CPU for");
         pthread_join(thread, NULL);
         engine_offer(&f.e, "in between");
         engine_want(&f.e, "in between", 20000);

@@ -55,7 +55,7 @@ static bool is_silent(const struct storm_rank *r, uint32_t peer)
 {
     const struct storm *s = r->storm;
     return r->heard_ns >=
-           pair_of(r, peer)->sign_ns + patience_ns(&r->core->movers->lanes[peer]->share.patience, &s->settings);
+           pair_of(r, peer)->sign_ns + patience_ns(&r->core->movers->flows[peer]->share.patience, &s->settings);
 }
 
 static uint64_t free_of(const struct storm_rank *r, const struct shares *shares, baton_path_t path)
