@@ -24,8 +24,8 @@
  * are the turns in which the reactor saw them. Messages, copies and batches have times of their own.
  *
  * Records go into a ring buffer of fixed size. A thread of the lowest priority writes them to the file every few
- * milliseconds (timeline_text.h). What finds no room there, or the file at its limit, is left out, and the file says how much. A
- * process that is killed leaves a file that can be loaded, and lacks its last milliseconds.
+ * milliseconds (timeline_text.h). What finds no room there, or the file at its limit, is left out, and the file says
+ * how much. A process that is killed leaves a file that can be loaded, and lacks its last milliseconds.
  *
  * THREAD. Whoever makes turns adds records, one thread at a time. Adding neither waits nor allocates nor calls the
  * system. Without a timeline each of the functions below costs one branch.
