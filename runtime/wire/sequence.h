@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sequence: messages are numbered, and each number is accepted once. The channel keeps the order, so a number is good if
- * it is one of the next few; some may be missing. Any other number is doubted and not accepted. A damaged number must not
- * cut the sender off: where a number is one more than the one in doubt, both are believed, and counting goes on from
- * there. So a damaged number costs a message or two, whatever it is.
+ * sequence: messages are numbered, and each number is accepted once. The channel keeps the order, so a number is good
+ * if it is one of the next few; some may be missing. Any other number is doubted and not accepted. A damaged number
+ * must not cut the sender off: where a number is one more than the one in doubt, both are believed, and counting goes
+ * on from there. So a damaged number costs a message or two, whatever it is.
  */
 #ifndef BATON_WIRE_SEQUENCE_H
 #define BATON_WIRE_SEQUENCE_H
