@@ -8,9 +8,10 @@
  * A ring after the look makes the sleep return at once, so no wake-up is lost. Ringing costs one atomic add, and a
  * system call only while somebody sleeps. Where several sleep, a ring wakes them all.
  *
- * A thread that looks at the bell again and again finds a ring sooner than one that sleeps, and to wake that one takes
- * 10 us and more, and perhaps its CPU. It says so at each look by bell_attend. Then bell_ring_unattended wakes nobody.
- * It may have looked for the last time, so who sleeps meanwhile must not sleep for long.
+ * A thread that polls the bell attends to it: it sees a ring sooner than a thread that sleeps, since waking that one
+ * takes 10 us and more, and perhaps the CPU of the thread that polls. It calls bell_attend at each look, and then
+ * bell_ring_unattended wakes nobody. Nobody knows which of its looks is the last, so the thread that sleeps meanwhile
+ * must wake by itself soon.
  */
 #ifndef BATON_BASE_BELL_H
 #define BATON_BASE_BELL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * count: a number that one thread at a time changes and any thread reads: whoever makes turns changes it, and
- * statistics read it. It costs what a plain number costs. A change happens before whatever its writer publishes after
- * it, by a release: who has taken an event finds counted what was counted before that was put.
+ * count: a number that one thread at a time changes and any thread reads. The thread that makes turns changes it, and
+ * statistics read it. It costs as much as a plain number. What its writer stores by a release later makes the change
+ * visible too: a thread that has taken an event sees all that was counted before the event was put.
  */
 #ifndef BATON_BASE_COUNT_H
 #define BATON_BASE_COUNT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forked: see forked.h. The page stays until the process ends, as does the fact that contexts were opened: a copy can
- * open none, whether those of its parent are closed or not, since MPI stays its parent's.
+ * forked: see forked.h. The page stays until the process ends. It says that contexts were opened, even after they were
+ * closed: a forked child can open none, since MPI belongs to its parent.
  */
 #include "base/forked.h"
 

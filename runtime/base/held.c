@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * held: see held.h. A holder locks the whole file, and who removes it the first byte, so one can be told from the
- * other. A lock that is not free is not waited for, but who makes a file waits a little for others to remove an old
- * one.
+ * held: see held.h. A holder locks the whole file, and a process that removes it locks the first byte, so the two can
+ * be told apart. Nobody waits for a lock, but whoever makes a file waits a little for others to remove an old one.
  */
 #include "base/held.h"
 
@@ -80,7 +79,7 @@ bool held_remove(const char *path)
     return remove_file(path, &is_busy);
 }
 
-/* What this process has just made is its own, whatever owner a file system with owners of its own names. */
+/* A file that this process has just made is its own, even if the file system names another owner. */
 static int make(const char *path, bool needs_locks)
 {
     const uint64_t until = clock_now_ns() + PATIENCE_NS;

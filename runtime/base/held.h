@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * held: a file by whose name other processes see that one process is there. That process holds a lock on the open file,
- * which the kernel drops when its last descriptor and mapping have gone, however the process ends. A second holder in
- * the same process counts as another one. Any process of the user may remove a file that nobody holds.
+ * held: a lock file, by whose name other processes see that its holder is alive. The holder has a lock on the open
+ * file. The kernel drops the lock when the last descriptor and mapping of the file are gone, however the process ends.
+ * A second holder in the same process counts as another one. Any process of the user may remove a file that nobody
+ * holds.
  *
- * Two rules keep a name from being taken from under a new holder: who removes a file holds its lock meanwhile, and who
- * has made one looks, once it has the lock, whether the name still leads to it.
+ * Two rules keep a process from removing the file of a new holder. To remove a file, a process must hold its lock. And
+ * a process that has made a file checks, once it has the lock, that the name still leads to that file.
  *
  * A forked process has what its parent had open: it keeps the file held, unless the holder maps the file, closes the
  * descriptor, and keeps the mapping out of forks (MADV_DONTFORK).
  *
- * In a folder where other users may make files too, such as /tmp, the file is safe from them: it is made anew, under a
- * name that nothing has, for this user alone. What had the name before is replaced only if it is a regular file of this
- * user. Its bytes are not touched then, since another user may have made the name, as a hard link, to any such file.
+ * Other users may make files in the same folder, as in /tmp. So a file is always made anew (O_EXCL), for this user
+ * alone. A file that has the name already is removed first, only if it is a regular file of this user that nobody
+ * holds. It is never written: another user may have made the name as a hard link to any file of this user.
  */
 #ifndef BATON_BASE_HELD_H
 #define BATON_BASE_HELD_H

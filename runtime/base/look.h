@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * look: whether a queue that hands out a bounded number at a time has handed out all that lay in it at some moment. The
- * look begins then. It ends when the queue was found empty, or has handed out as many as it can have held: it is first
- * in, first out. So a queue that is refilled without end holds up nobody who waits for the end of a look.
+ * look: marks a moment in a first-in-first-out queue that hands out a bounded number of items at a time, and tells when
+ * all items that lay there at that moment were handed out. A look begins at the moment. It ends when the queue was
+ * found empty, or has handed out as many items as it can have held then. So a look ends although the queue is refilled
+ * without end.
  */
 #ifndef BATON_BASE_LOOK_H
 #define BATON_BASE_LOOK_H

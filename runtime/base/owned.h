@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * owned: a lock that knows which thread holds it. It is for a lock that a thread of the engine may hold, which the
- * scheduler or a debugger may take off its CPU at any moment and for any time: who waits for it waits for a bounded
- * time, and can say who holds it. (Priority inheritance would not help: the kernel gives all normal threads one
+ * owned: a lock that knows which thread holds it, for locks that a thread of the engine may hold. The scheduler or a
+ * debugger may take such a thread off its CPU at any moment and for any time. So a wait for the lock is bounded, and
+ * whoever waits can say who holds it. (Priority inheritance would not help: the kernel gives all normal threads one
  * priority in its inheriting locks, and nothing boosts a thread that is stopped.)
  *
  * A thread that is cancelled (pthread_cancel) while it holds the lock ends once it has given it back.

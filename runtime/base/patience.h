@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * patience: how long a peer may take before it counts as silent. It is four times what its operations usually take, but
- * at least park_ms and at most BATON_PEER_MS. So a peer at the end of a long or narrow line is not mistaken for
- * one that was stopped.
+ * at least park_ms and at most BATON_PEER_MS. So a peer behind a slow link is not mistaken for one that was stopped.
  */
 #ifndef BATON_BASE_PATIENCE_H
 #define BATON_BASE_PATIENCE_H

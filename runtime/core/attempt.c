@@ -93,7 +93,7 @@ struct attempt *attempts_next(const struct core *core, const struct attempt *a)
 
 /* ---- its states -------------------------------------------------------------------------------------------------- */
 
-/* What the wants of its former offers were is still known. */
+/* It is AWAITED. It still knows the wants of its former offers. */
 static void await(struct core *core, struct attempt *a)
 {
     if (a->state == ATTEMPT_ENDED) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attempt: all that is known of one attempt of a request on this rank, found by key and number, from the first word of
- * it until its tombstone goes. So wants and offers may come in either order, and what comes too late learns it at once.
+ * attempt: what this rank knows of one attempt of a request, found by key and number, from the first word about it
+ * until its tombstone goes. So wants and offers may come in either order, and a want that comes too late is told so at
+ * once.
  *
  *   AWAITED  words of consumers came and wait here; the offer did not
  *   OFFERED  its offer lives, or drains (offer.h)
- *   ENDED    a tombstone, which answers for its attempt and the older ones. Of a request without attempts (0) it
- *            answers those that were meant for it; other words wait here for the next offer
+ *   ENDED    a tombstone. It answers words of this attempt and of older ones. Without attempts (number 0) it answers
+ *            only words that were meant for the offer that ended; others wait here for the next offer
  *
  * Three files make it: attempt.c the index and tombstones, waiter.c the words that wait, former.c what is remembered of
- * the wants of former offers. The files of the offer call it; a hand-off within a node will share this index.
+ * the wants of former offers. The files of the offer call it.
  */
 #ifndef BATON_CORE_ATTEMPT_H
 #define BATON_CORE_ATTEMPT_H

@@ -60,7 +60,7 @@ void attempt_forget(struct core *core, struct attempt *a);
  * Without attempts this is true of one want for each rank's part.
  */
 bool former_was_meant(struct core *core, struct attempt *a, uint32_t rank, uint64_t want);
-/** Of how many ranks' wants tombstones remember: beyond that the oldest tombstones go. */
+/** The most `struct former` that all tombstones keep together. Beyond that the oldest tombstones go. */
 uint64_t formers_most(const struct core *core);
 void formers_free(struct core *core, struct attempt *a);
 

@@ -15,7 +15,7 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* Of the limit, what nobody holds. */
+/* The bytes of the limit that nobody holds. */
 static uint64_t left_free(const struct budget *b, uint64_t limit)
 {
     uint64_t apart = limit / 4;

@@ -2,19 +2,20 @@
 /*
  * budget: how many bytes may be in flight with a peer, so that no peer takes from another. Each path has its own.
  *
- *   A peer holds at most as much as it leaves free of the limit (the threshold of Choudhury and Hahne's shared
- *   buffers): if n peers take all they may, each holds one part of n + 1, and the next peer finds room at once. A peer
- *   is silent if it holds bytes and none of them came for longer than the patience with it (patience.h). A silent peer
- *   gets nothing more until some come. What silent peers hold is counted apart, up to a quarter of the limit; only what
- *   exceeds that counts against the others.
+ *   A peer may hold as many bytes as are free. (This is the dynamic threshold of Choudhury and Hahne's shared buffers.)
+ *   If n peers take all they may, each holds 1 / (n + 1) of the limit, and the next peer finds as much at once.
  *
- *   How long bytes usually take is learnt from one sample at a time, as in TCP: a sample is all that is held at one
+ *   A peer is silent if it holds bytes and none of them came for longer than the patience with it (patience.h). It gets
+ *   nothing more until some come. Up to a quarter of the limit, what silent peers hold does not count against the
+ *   others. So at most five quarters of the limit are in flight.
+ *
+ *   How long bytes usually take is learnt from one sample at a time, as in TCP. A sample is all that is held at one
  *   moment, and ends when as much has come.
  *
- * A peer that already holds bytes waits until it may take a thirty-second of the limit. Otherwise each landing would
- * free half as much as the one before, and operations would shrink to a few bytes each.
+ *   A peer that already holds bytes waits until it may take 1/32 of the limit. Otherwise each landing would free half
+ *   as much as the one before, and operations would shrink to a few bytes each.
  *
- * So at most five quarters of the limit are in flight. A unit that is taken whole may exceed its budget.
+ * A unit that is taken whole may exceed its budget.
  */
 #ifndef BATON_CORE_BUDGET_H
 #define BATON_CORE_BUDGET_H

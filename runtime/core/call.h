@@ -97,7 +97,7 @@ static inline void call_set_due(struct call *call, uint64_t due_ns)
         atomic_store_explicit(call->shown_due_ns, due_ns, memory_order_relaxed);
 }
 
-/** What its caller calls it. */
+/** The key that its caller gave it. */
 static inline const char *call_name(const struct call *call)
 {
     return call->alias[0] != '\0' ? call->alias : call->key;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check: hashes of what arrived (BATON_CHECKSUM), a 64-bit hash of each block of a leg; of two sizes, of the larger
- * block. When the bytes of a leg are proved to have landed, the consumer hashes them where they lie now and asks the
- * producer (CHECK) for the hashes of what it has in its blocks. Both go by the plan of that pair, which is the same on
- * both sides, so layouts do not matter. Only when all are equal does the leg count as done. Hashing is done by the copy
- * workers, a slice at a time.
+ * check: compares hashes of what arrived (BATON_CHECKSUM), 64 bits for each block of a leg. Where the two sides have
+ * blocks of different sizes, the larger ones count. When the bytes of a leg are proved to have landed, the consumer
+ * hashes them where they lie now and asks the producer (CHECK) for the hashes of what it has in its blocks. Both go by
+ * the plan of that pair, which is the same on both sides, so layouts do not matter. Only when all are equal does the
+ * leg count as done. Hashing is done by the copy workers, a slice at a time.
  *
  * A leg begins and stops the consumer's checks; core.c hands on CHECK messages and what the workers have done. check.c
  * knows neither legs nor offers: it gives back a leg's pointer, and is told whether a want is granted.

@@ -40,7 +40,7 @@ const char *contact_refusal(const struct contact *c);
 /** Once it is good: the plan from the producer's cache to the consumer's. */
 const struct plan *contact_plan(const struct contact *c);
 const struct places *contact_places(const struct contact *c);
-/** Of a source: bit i: the rank of index i of my engine reads from it too. */
+/** For a source. Bit i is set: the rank of index i in my engine reads from it too. */
 const uint8_t *contact_readers(const struct contact *c);
 /** Whether a table that its rank names lies within what its card said. */
 bool contact_holds(const struct contact *c, const struct peer_table *table);

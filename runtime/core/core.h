@@ -39,7 +39,7 @@ struct core_config {
 };
 
 int core_create(const struct core_config *config, struct core **out);
-/** What the core calls above itself: verdict/ is there. NULL hooks: nothing is. */
+/** Calls that the core makes to the room above it, verdict/. NULL hooks: there is none. */
 struct core_hooks {
     void (*message)(struct core *core, uint32_t rank, const struct wire_message *m); /* REPORT to STANDING */
     void (*end)(struct core *core, struct outcome *told);                            /* a call ended, or was given up */
@@ -88,7 +88,7 @@ struct outcome *core_take(struct core *core);
 void core_shut(struct core *core, uint64_t now);
 /** No offer, want or leg is left, no outcome waits to be decided. */
 bool core_is_quiet(const struct core *core);
-/** Of offers and wants, none is left but those that were given up. */
+/** All offers and wants that are left were given up. */
 bool core_is_given_up(const struct core *core);
 
 /** Once all ranks listen: this rank and rank 0 tell each other their hosts, by which the lost are named. */

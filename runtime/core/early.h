@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * early: places for words of consumers that came too early to be acted on: their offer has not come (waiter.c), or it
- * is not known yet which ranks of their engine read from here (survey.c). Of all ranks, as many are kept as the tunable
- * `waiting` says, and as many that say that a want has ended as `tombstones` says; of one rank a quarter of each. The
- * two kinds have places of their own: words of wants that have ended take none from those that live.
+ * early: limits how many words of consumers are kept that came too early: their offer has not come (waiter.c), or it is
+ * not known yet which ranks of their engine read from here (survey.c). Words of wants that live are kept up to the
+ * tunable `waiting`, and words which say that a want has ended up to `tombstones`. One rank may have a quarter of each.
+ * The two kinds are counted apart, so that neither takes the places of the other.
  */
 #ifndef BATON_CORE_EARLY_H
 #define BATON_CORE_EARLY_H
@@ -17,7 +17,7 @@ struct core;
 int early_create(struct core *core);
 void early_destroy(struct core *core);
 
-/** What the word says: that a want lives, or that it has ended. */
+/** The kinds of words: that a want lives, or that it has ended. */
 enum early_kind { EARLY_LIVE, EARLY_ENDED, EARLY_KINDS };
 
 /** Whether one more word of that rank may be kept. No rank may take the places of all others. */

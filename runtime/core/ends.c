@@ -24,7 +24,7 @@
 
 struct ending;
 
-/* What one producer rank is owed. */
+/* The word that one producer rank is owed. */
 struct end {
     struct end *prev, *next;
     struct ending *ending;
@@ -148,7 +148,7 @@ static struct ending *ending_create(struct core *core, const struct wire_message
     return e;
 }
 
-/* What that rank is owed; NULL: no memory. */
+/* The word that the rank is owed, made if there is none. NULL: no memory. */
 static struct end *end_make(struct core *core, struct ending *e, uint32_t peer)
 {
     struct end *end = end_of(e, peer);

@@ -28,7 +28,7 @@ void ends_answer(struct core *core, uint32_t peer, uint64_t want);
 void ends_lose(struct core *core, uint32_t rank);
 /** The answers that wait go out. */
 void ends_shut(struct core *core);
-/** Of how many wants words are owed. */
+/** The number of wants about which words are still owed. */
 uint32_t ends_owed(const struct core *core);
 
 #endif

@@ -18,7 +18,7 @@ static struct former *find(const struct attempt *a, uint32_t rank)
     return NULL;
 }
 
-/* What is remembered of that rank from now on; for want of memory NULL: nothing. */
+/* What is remembered of that rank from now on. NULL: no memory, so nothing is. */
 static struct former *make(struct core *core, struct attempt *a, uint32_t rank)
 {
     struct formers *f = &a->formers;

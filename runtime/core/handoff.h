@@ -43,7 +43,7 @@ struct handoff_word {
     uint32_t left_ms; /* READING: of its want's time when it began */
 };
 
-/** Who wants. */
+/** What a rank wants, and the rank. */
 struct handoff_want {
     struct handoff_name name;
     uint32_t rank, engine; /* rank: among those of the node */
@@ -83,7 +83,7 @@ struct port_handoff {
     void (*leave)(void *self, uint32_t slot);
     /** The seat of an engine that asks by message, its own or a free one: its index; -1: none is left. */
     int (*bind)(void *self, uint32_t slot, uint64_t generation, uint32_t engine);
-    /** What that rank says of a lease of mine. A rank that is not reached so says nothing. */
+    /** What that rank says of a lease of mine. One that cannot reach my segment says nothing. */
     struct handoff_word (*word)(void *self, uint32_t slot, uint64_t generation, uint32_t peer);
     /** Takes a slot of which a reader has said something since. False: there is none. */
     bool (*told)(void *self, uint32_t *slot);

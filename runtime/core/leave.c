@@ -3,12 +3,12 @@
  * leave: see leave.h. Windows can be freed only by all ranks together. So a rank that closes must learn of any lost
  * rank, whether it had business with that rank or not, and all ranks must name the same one.
  *
- * A rank that closes says so to rank 0 (LEAVE, once a beat), and watches rank 0 and the ranks of its node, by beats and
- * by the operating system. Rank 0 watches every rank as soon as one closes. The first loss that a closing rank finds or
- * hears of decides: the rank closes without the others, and says so (LEAVE with the lost rank as its subject) to rank 0
- * and to its node. Rank 0 tells all. A rank that hears of it before it closes remembers it. A rank that closes without
- * the others may end at any time, and that is no loss: if it was taken for lost before its LEAVE came, the LEAVE counts
- * more.
+ * A rank that closes says so to rank 0 (LEAVE, once a beat). It watches rank 0 and the ranks of its node, by beats and
+ * by the operating system. Rank 0 watches every rank as soon as one closes. At the first loss that a closing rank finds
+ * or hears of, it closes without the others, and says so to rank 0 and to its node (LEAVE with the lost rank as its
+ * subject). Rank 0 tells all. A rank that hears of the loss before it closes remembers it. The process of a rank that
+ * closes without the others may end at any time, and that is no loss, even if it was taken for lost before its LEAVE
+ * came.
  */
 #include "core/leave.h"
 

@@ -3,12 +3,13 @@
  * leg: the part of a want between one producer rank and this one. Owns what was said to that rank and what it answered,
  * the repetition of that, and the mover or the check that is at work.
  *
- *   HANDSHAKE it was taken away from a rank that failed; the card of the one in its place is read
+ *   HANDSHAKE the rank that it was with failed; the card of the rank in its place is read
  *   ASKED     WANT was sent; sent again with growing pauses until it is answered
  *   MOVING    pull: granted; the blocks are read (mover.h)
- *   DOUBTED   pull: what was read may not be what was granted, by the proof. WANT is sent again: the producer says why
- *   AWAITED   push: granted; the producer writes. WANT is still repeated, and answered by how far it is
- *   CHECKING  BATON_CHECKSUM: they are there; their hashes are compared with the producer's (check.h)
+ *   DOUBTED   pull: the generation had changed when the last byte had come, so these may not be the bytes that were
+ *             granted. WANT is sent again, and the producer says what happened
+ *   AWAITED   push: granted; the producer writes. WANT is still repeated; the answer says how far the producer is
+ *   CHECKING  BATON_CHECKSUM: the bytes are there; their hashes are compared with the producer's (check.h)
  *   FENCED    the bytes in my blocks are those that were offered
  *   STOPPING  given up. Pull: until my own reads are quiet. Push: CANCEL was sent, and is sent again until the producer
  *             says that it writes no more

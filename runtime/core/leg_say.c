@@ -48,7 +48,7 @@ void leg_send_cancel(struct core *core, struct leg *leg)
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-/* What must be as usual for a lease to be taken. */
+/* Whether the want is of the usual kind, whose lease can be taken by words. */
 static bool can_take(const struct core *core, const struct leg *leg)
 {
     const uint32_t rank = contact_peer(leg->contact);

@@ -48,7 +48,7 @@ struct link {
     struct link_refusal refusal;
 };
 
-/* Whom I write to and whom I read from, by engine. */
+/* The ranks of one engine that I read from (source) and that I write to (targets). */
 struct sides {
     struct link *source, *targets;
 };
@@ -112,9 +112,9 @@ static void readers_from(const struct core *core, struct contact *c)
 }
 
 /*
- * The others: ranks that hold a part of what I want, and that I do not read (each waits for my word all the same, so
- * that I can turn to it should another fail); and those that hold nothing for any rank of my engine, which the first of
- * it that has a cache tells that they are not needed.
+ * Ranks of the producer's engine that I do not read are of two kinds. A spare holds a part of what I want: its offer
+ * waits for my word too, so that I can turn to it if another rank fails. An idle one holds nothing for any rank of my
+ * engine: the first rank of my engine that has a cache tells it that it is not needed.
  */
 static void other_from(const struct core *core, struct link *link, uint32_t k)
 {

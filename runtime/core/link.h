@@ -45,7 +45,7 @@ const uint32_t *link_spares(const struct link *link, uint32_t *num);
 const uint32_t *link_idle(const struct link *link, uint32_t *num);
 /** A rank whose card has not come. -1: all have. */
 int32_t link_missing(const struct link *link);
-/** Who waits for it, as baton_stats tells. False: nobody. */
+/** The calls that wait for the link to that engine, as baton_stats tells them. False: none does. */
 bool link_pending(const struct core *core, uint32_t engine, uint64_t now, baton_pending_t *out);
 
 /** `want` waits until it is READY or REFUSED. */
@@ -55,7 +55,7 @@ void link_unqueue(struct core *core, struct link *link, struct queued *want);
 /** Takes the first that waits. NULL: none. */
 struct queued *link_take(struct link *link);
 
-/** What a card changed: the state of a target or of a spare contact, or its link is READY or REFUSED now. */
+/** What a card has changed: a target or a spare contact has another state, or its link is READY or REFUSED now. */
 enum link_news { LINK_NOTHING, LINK_TARGET, LINK_SPARE, LINK_SETTLED };
 enum link_news link_on_card(struct core *core, struct contact *c, const struct port_event *e);
 

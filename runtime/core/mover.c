@@ -13,7 +13,7 @@ static void run_remove(struct core *core, struct mover *m)
     fair_remove(m->member.queue == &m->flow->moves ? &core->movers->moves : &core->movers->asks, &m->member);
 }
 
-/* Of the tokens that move now, the layers below this one may move. */
+/* The layers below this one may move, of the tokens of the chunk that moves now. */
 static uint32_t layer_end(const struct mover *m)
 {
     return m->reach.done >= m->chunk.end ? UINT32_MAX : m->reach.layer_end;
@@ -342,7 +342,7 @@ void mover_on_event(struct core *core, struct op *op, const struct port_event *e
 
 /* ---- who is served next ------------------------------------------------------------------------------------------ */
 
-/* What it may move now. */
+/* How many bytes it may move now. */
 static uint64_t may_move(struct core *core, const struct mover *m)
 {
     const struct settings *set = core->c.settings;

@@ -25,8 +25,8 @@
 #include "wire/message.h"
 
 /**
- * What of an offer is in place: all of tokens [0, done), and of tokens [done, next) the layers below layer_end. Of the
- * last chunk, next is UINT32_MAX; of a whole offer, done is.
+ * What of an offer is in place: all layers of tokens [0, done), and the layers below layer_end of tokens [done, next).
+ * In the last chunk `next` is UINT32_MAX. Once the whole offer is in place, `done` is UINT32_MAX.
  */
 struct reach {
     uint32_t done, next, layer_end;
@@ -44,7 +44,10 @@ struct mover_job {
     uint64_t want; /* the consumer's id of it, for the timeline */
 };
 
-/** What the owner is to hear: that the bytes have moved, or why not; that it is quiet, after mover_stop said false. */
+/**
+ * What the owner hears. MOVED: the bytes have moved, or an error says why not. QUIET: after mover_stop returned false,
+ * nothing of it is under way any more.
+ */
 enum mover_news { MOVER_NOTHING, MOVER_MOVED, MOVER_QUIET };
 
 struct mover_word {

@@ -15,7 +15,7 @@
 
 struct page;
 
-/** What the net counts by itself. */
+/** Counts that the net keeps. */
 struct net_counts {
     uint64_t messages_bad; /* refused before the core saw them */
     uint64_t flushes, settled, poisoned;

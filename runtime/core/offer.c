@@ -109,7 +109,7 @@ static bool hear_reading(struct core *core, struct offer *o, struct reader *r, u
     return true;
 }
 
-/* What a rank's word says, as if its messages had come. False: who reads of its engine is not known yet. */
+/* Acts on a rank's word as on its messages. False: it is not known yet which ranks of its engine read. */
 static bool hear_word(struct core *core, struct offer *o, uint32_t rank, const struct handoff_word *w)
 {
     int error = 0;
@@ -313,7 +313,7 @@ bool offer_is_whole(const struct offer *o)
     return o->reach.done == UINT32_MAX;
 }
 
-/* What the caller never said of an offer that is not whole. */
+/* Names the part of an offer that the caller never made ready. */
 static void say_awaited(const struct offer *o, char *text, size_t size)
 {
     char chunk[34] = "";
@@ -412,7 +412,7 @@ void offers_on_contact(struct core *core, struct contact *c)
 
 /* ---- losses and the end ------------------------------------------------------------------------------------------ */
 
-/* It is given up sooner: what it waits for was lost, or this rank closes. */
+/* It is given up sooner: the rank that it waits for was lost, or this rank closes. */
 static void lose_patience(struct core *core, struct offer *o)
 {
     uint64_t due = outcome_patience_ns(core, o->call, BATON_EPEER);
@@ -432,7 +432,7 @@ static void lose_written(struct core *core, struct offer *o, struct reader *r)
     check(core, o);
 }
 
-/* What a lost rank was granted ends. */
+/* Ends what a lost rank was granted. */
 static void lose(struct core *core, struct offer *o, struct reader *r)
 {
     const struct push *push = reader_push(r);

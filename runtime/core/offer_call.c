@@ -10,7 +10,7 @@
 
 /* ---- it is offered ----------------------------------------------------------------------------------------------- */
 
-/* Of its tables, when all chunks are there. */
+/* The entries that its tables will have when all chunks are there. */
 static uint32_t entries_in_the_end(const struct call *call)
 {
     struct plan_tables all = call->tables;

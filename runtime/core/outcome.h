@@ -73,7 +73,7 @@ void outcome_give_up(struct core *core, struct call *call, baton_status_t status
 /** When a call that failed now is given up, unless it is quiet before: THE PROMISE of baton.h. */
 uint64_t outcome_patience_ns(const struct core *core, const struct call *call, int error);
 
-/** Whose event it will be. */
+/** Says of which call the event will be. */
 void outcome_name(struct outcome *outcome, const struct call *call);
 
 /** Queues one that has its name. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer: who is there. Owns what this rank knows of every other one: whether it is heard, lost (silent for too long, or
- * dead: its transfers were ended), dead (for certain: it never comes back) or ended (dead, and nothing of it is on its
- * way here any more), whether it said that it leaves, and its host.
+ * peer: what this rank knows of every other rank: its state, whether it said that it leaves, and its host.
+ *
+ *   heard   it answers, or has not been silent for long
+ *   lost    it was silent for too long, or is dead: its transfers were ended. A silent rank may come back
+ *   dead    its process is known to have ended: it never comes back
+ *   ended   it is dead, and nothing that it has sent is still on its way here
  *
  * Whoever has business with a rank says so, by peer_begin or peer_hold, and ends that by peer_end: only then is the
  * rank asked for beats. A loss is news, which core.c takes and hands on to all that have business. peer.c calls none of

@@ -13,7 +13,7 @@ struct unsent {
     uint8_t data[];
 };
 
-/** What there is to know of the messages of one peer. */
+/** The state of the messages to and from one peer. */
 struct letters {
     uint32_t sent;       /* the number of the last message to it */
     uint32_t unsent;     /* how many wait */

@@ -29,7 +29,7 @@ struct push_order {
     const struct reach *reach; /* what is in place by now */
 };
 
-/** What became of a push: reader NULL: it goes on. Else it is gone: quiet, and its consumer was told. */
+/** How a push stands. reader is NULL: it goes on. Else the push is gone: it is quiet, and its consumer was told. */
 struct push_end {
     struct reader *reader;
     int32_t error;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * seat: who takes an offer. Owns the seats of one offer, one for each consumer engine that may take it, and, once an
- * engine has taken a seat, what each of its ranks (a reader) was granted and how it ended. A reader that reads from
- * here by the directory is expected: the offer is complete when each expected reader of each seat has ended. They are
- * kept by identity and not counted, so a repeated end does no harm.
+ * engine has taken a seat, what each of its ranks (a reader) was granted and how it ended. A reader is
+ * expected if, by the directory, it reads a part of its cache from this rank. The offer is complete when each expected
+ * reader of each seat has ended. Readers are kept by identity and not counted, so a repeated end does no harm.
  *
  * The files of the offer call it, and push.c names a reader by it. It knows neither.
  */
@@ -55,7 +55,7 @@ bool reader_is_expected(const struct reader *r);
 /** The want that it was granted last, and how often it had asked for that. 0: none. */
 uint64_t reader_want(const struct reader *r);
 uint32_t reader_asks(const struct reader *r);
-/** What is written to it; NULL: it reads by itself. */
+/** The push that writes to it; NULL: it reads by itself. */
 struct push *reader_push(const struct reader *r);
 void reader_set_push(struct reader *r, struct push *push);
 

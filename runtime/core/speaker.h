@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * speaker: a word that is said to a peer again and again, with growing pauses, until it is answered. One message of a
- * speaker's waits among the messages to that peer, in its turn. While it does, other speakers wait behind it in the
- * order in which they came, without a message: each makes its message when the one before has left. So thousands of
- * words need no memory, each has its turn as fast as the peer takes messages, messages of other kinds do not hold them
- * up, and none is said that is void by then. The pause begins when the word has been said.
+ * speaker: repeats a word to a peer, with growing pauses, until it is answered. At most one speaker to a peer has a
+ * message in the peer's queue. The others wait for it in the order in which they came, and have no message yet: each
+ * makes its own when the message before has left. So thousands of words need no memory, each is said as fast as the
+ * peer takes messages, messages of other kinds do not hold them up, and a word that has become void is not said. A
+ * speaker's pause begins when its word has left.
  *
  * Who repeats a word embeds a speaker: leg.c and ends.c. core.c lets them speak.
  */

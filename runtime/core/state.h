@@ -19,7 +19,7 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/** What stands above the core, if anything does. */
+/** The room above the core, if there is one. */
 struct above {
     const struct core_hooks *hooks;
     void *self; /* its own */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * survey: who serves whom between two engines. Owns, for each consumer engine, which of its ranks read from this one
- * and what they would be written (struct readers), found out in pieces (work.h) from the first word of that engine on;
- * and the words of its ranks that wait meanwhile.
+ * and what a push would write to them (struct readers). This is found out piece by piece (work.h), from the first word
+ * of that engine on. Words of its ranks wait here meanwhile.
  *
  * core.c asks before it dispatches a word to an offer, and hands on those that waited. link.c and offer.c read answers.
  */
@@ -35,7 +35,7 @@ bool survey_is_open(const struct core *core);
 const struct readers *readers_of(const struct core *core, uint32_t engine);
 /** Whether its rank of that index reads from me. */
 bool readers_have(const struct readers *r, uint32_t index);
-/** What that rank would be written: its boxes, and how many. */
+/** The boxes that a push writes to that rank, and how many. */
 const struct plan_box *readers_boxes(const struct readers *r, uint32_t index, uint32_t *num);
 
 /** The readers of a message's engine are to be known. True: not yet, and the message was kept (or dropped). */

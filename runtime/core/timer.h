@@ -3,10 +3,10 @@
  * timer: deadlines of the core, in a pairing heap whose nodes lie in their owners: arming allocates nothing and cannot
  * fail, any timer can be moved or stopped at any time.
  *
- * WHEN A TIMER MAY FIRE. A timer judges that something has not come. But a turn takes only so much of what has come,
- * and this process may have been stopped. So core_step fires timers only up to a moment before which all that had come
- * was handled: the beginning of the last look that ended (front/reactor.h, core/path.h). What a turn bounds, and why no
- * timer acts on what that leaves behind:
+ * WHEN A TIMER MAY FIRE. A timer that fires concludes that something has not come. But a turn takes a bounded part of
+ * what has come, and this process may have been stopped. So core_step fires only timers that were due by the beginning
+ * of the last look that ended (front/reactor.h, core/path.h): all that had come by then was handled. What a turn
+ * bounds, and why no timer acts on what is left behind:
  *
  *   the queue of calls (front/reactor.c)        ready and append begin an offer's time anew. A look takes them all
  *   messages of this node (shm/lanes.c)         deadlines, silence, pauses. A look takes them all, of each sender
@@ -26,8 +26,8 @@
  *   wait for credits (link.c, mover.c, post.c)  that is not done in time
  *
  * A look ends soon, whoever sends without end: every queue has a bound, and only what lay there at its beginning counts
- * (base/look.h). So a timer fires late by no more turns than that takes. What a timer compares, it compares with
- * core->timers.heard_ns, not with core->now.
+ * (base/look.h). So a timer fires late by the turns that a look takes. Whatever a timer compares with the time, it
+ * compares with core->timers.heard_ns, not with core->now.
  */
 #ifndef BATON_CORE_TIMER_H
 #define BATON_CORE_TIMER_H

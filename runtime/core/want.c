@@ -288,7 +288,7 @@ void wants_on_spare(struct core *core, struct contact *spare)
         leg_on_contact(core, leg_waiting(first));
 }
 
-/* What it waits for was lost, or this rank closes: it is given up sooner. */
+/* It is given up sooner: the rank that it waits for was lost, or this rank closes. */
 static void lose_patience(struct core *core, struct want *want)
 {
     uint64_t due = outcome_patience_ns(core, want->ask.call, BATON_EPEER);

@@ -15,7 +15,7 @@
 
 enum want_state { WANT_QUEUED, WANT_ACTIVE, WANT_DRAINING };
 
-/** What one rank wants from one engine has one want at a time. */
+/** A rank has at most one open want for each key, attempt and engine. */
 struct want_name {
     char key[BATON_KEY_MAX];
     uint32_t attempt, engine;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world: what all ranks of a world of MPI do together, to start and to close: a context that is opened otherwise has
- * none of it. A rank is a peer (core/ground.h).
+ * world: what all ranks of a world of MPI do together to start and to close. A context that is opened otherwise has no
+ * world. A rank is a peer (core/ground.h).
  *
- * THREAD. That which opens, starts or closes the context; for `meet`, `expose`, `doorbell`, `selftest`, and agreements
- * between them, where caches come late, whoever makes turns. Others where a call says so.
- * AGREED. Where it is said, a call is collective: every rank makes it, and it returns the same on all. Errors are
+ * THREAD. The thread that opens, starts or closes the context. Where caches come late, whoever makes turns calls
+ * `meet`, `expose`, `doorbell` and `selftest`, and agrees between them. A call that other threads may make says so.
+ * AGREED. A call that is marked so is collective: every rank makes it, and it returns the same on all. Errors are
  * agreed on as by `agree`. After a deadline (BATON_START_MS), or an error of MPI itself, the world is lost: then no
  * collective may follow, and memory that was handed over belongs to MPI for ever.
  */

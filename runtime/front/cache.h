@@ -29,7 +29,7 @@ void cache_free(struct baton_cache *cache);
 /** Other ranks may still reach the memory: cache_free will leave it. */
 void cache_leave(struct baton_cache *cache);
 
-/** What memory it has, in lines of text. */
+/** Describes its memory in lines of text. */
 void cache_describe(const struct baton_cache *cache, const baton_driver_t *driver, struct page *page);
 
 /** Bytes that Baton must allocate for it. */
@@ -44,7 +44,7 @@ void cache_place(struct baton_cache *cache, void *base);
 /** Its regions, as addresses here; no cache has none. After start. */
 const struct path_regions *cache_regions(const struct baton_cache *cache);
 
-/** What a directory row says of it: WIRE_ROW_... */
+/** The flags of it in a directory row: WIRE_ROW_... */
 uint32_t cache_features(const struct baton_cache *cache);
 
 /** Whether ranks of other nodes reach the memory of such a cache through windows over it. */

@@ -21,7 +21,7 @@
 
 enum { FREE, OPEN, GIVING, GIVEN, STATES };
 
-/* What the GIVEN_UP of an open call says. The call itself belongs to the core meanwhile. */
+/* A copy of what the GIVEN_UP of an open call says, since the call itself belongs to the core meanwhile. */
 struct entry {
     _Atomic uint64_t word;   /* STATES times how often the place was given, and what it is now */
     _Atomic uint64_t due_ns; /* the call's shown_due_ns */

@@ -156,8 +156,8 @@ void events_poll_end(struct events *e, uint32_t taken, bool had_enough)
 {
     if (taken > 0)
         atomic_fetch_sub_explicit(&e->waiting, taken, memory_order_relaxed);
-    /* Whoever got NULL leaves nothing but what is still being pushed, and its put writes afterwards. Whoever cleared
-     * the descriptor sees that it is watched, by the count of whoever had written. */
+    /* A thread that took all events need not write: an event that is still being pushed is announced by its put. A
+     * thread that has cleared the descriptor sees is_watched, by the count that the writer had added before. */
     if (had_enough && atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !mpmc_is_empty(e->outcomes))
         make_readable(e);
 }

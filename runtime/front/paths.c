@@ -56,7 +56,7 @@ static struct shm_way way_of(const struct memory_way *way)
     return (struct shm_way){way->bases, way->reach == MEMORY_ATTACHED};
 }
 
-/* What a rank of this node says of its cache lies in its segment, which is mapped here. */
+/* The card of a rank of this node lies in its segment, which is mapped here. */
 static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segment, struct shm_memory *memory)
 {
     const struct wire_row *row = &p->wish.directory->rows[rank];
@@ -187,7 +187,7 @@ static int send_note(void *arg, uint32_t peer, const void *message, uint32_t byt
     return send_message(arg, peer, message, bytes, RINGS_NOW);
 }
 
-/* What was stored for peers that use the net, and by them, is seen. */
+/* Makes visible what was stored for peers that use the net, and what they stored. */
 static void sync_windows(void *arg)
 {
     struct paths *p = arg;

@@ -106,7 +106,7 @@ void reactor_refresh(struct baton *b)
         sched_yield();
 }
 
-/* What becomes of an outcome; CALLS_HELD_BACK also where it has no place. */
+/* Decides what becomes of an outcome. CALLS_HELD_BACK also if there is no room for it. */
 static enum calls_passing clear(struct baton *b, struct outcome *outcome)
 {
     const baton_event_t *e = &outcome->event;

@@ -3,16 +3,22 @@
  * reactor: the loop. One thread at a time makes Baton's MPI calls after start: this one, or the one that hears rings of
  * other nodes (or the caller's: see lend.h).
  *
- * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. Between turns it
- * idles by degrees: it spins for spin_us, but for a turn that may have woken the engine on the only node; then, where
- * MPI must be polled for something under way (rma requests, messages, or a lease that a peer reads through this
- * process' progress), it yields; else it sleeps on its bell, which submissions, copy workers and peers of this node
- * ring. A sleep lasts until the next timer at most. Where all that can happen rings, it lasts up to sleep_us;
- * after the last turn for a while no longer than rings are put off (front/turns.h). With peers on other nodes, and
- * where a caller's loop sleeps, it lasts a quarter of the time that nothing has happened, up to idle_us: what
- * rings no bell is noticed late by at most a quarter of the time that it took, and a process that has long been idle
- * costs next to nothing. Where ranks of other nodes ring too (mpi/doorbell.h), such sleeps last up to sleep_us,
- * and begin anew with each ring, to them or by them.
+ * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. What the reactor
+ * does after a turn:
+ *
+ *   it spins    for spin_us; not after a turn that may have woken the engine, where all ranks are of one node
+ *   it yields   as long as MPI must be polled for something under way: rma requests, messages, or a lease that a peer
+ *               reads through this process' progress
+ *   it sleeps   else, on its bell, which submissions, copy workers and peers of this node ring. A sleep ends at the
+ *               next timer at the latest. Its length:
+ *
+ *     everything that can happen rings the bell   up to sleep_us; after a turn, for a while, no longer than rings are
+ *                                                 put off (front/turns.h)
+ *     peers on other nodes do not ring, or a      a quarter of the time since anything happened, up to idle_us: so what
+ *     caller's loop sleeps                        rings no bell is noticed at most 25 % late, and a process that has
+ *                                                 long been idle costs next to nothing
+ *     peers on other nodes ring (mpi/doorbell.h)  the same, but up to sleep_us, and counted anew from each ring that is
+ *                                                 sent or heard
  *
  * LOOKS. A turn takes a bounded number of calls and events, so it may leave some behind. Timers of the core must not
  * act on what lies unread (core/timer.h). So a look begins with a mark in each queue. It ends, mostly in the same turn,

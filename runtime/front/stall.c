@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "observe/failure.h"
 
-/* What was told. It is logged once all is: a log that blocks must not hold up the end of a call. */
+/* The failures that were told. They are logged afterwards: a log that blocks must not hold up the end of a call. */
 struct told {
     struct events *events;
     struct queue lines; /* of outcomes, to be logged */
@@ -66,9 +66,9 @@ static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason
 }
 
 /*
- * Since when turns are due and none has ended; 0: none is due. Outside its turns the reactor sleeps or yields, and
- * holds no lock; where it has not begun a turn by the time that it meant to, it gets no CPU, or waits for another
- * thread.
+ * Since when a turn has been due that has not ended; 0: none is due. Between its turns the reactor sleeps or yields,
+ * and holds no lock. If it has not begun a turn at the time for which it planned one, it gets no CPU, or waits for
+ * another thread's turn.
  */
 static uint64_t stuck_since(const struct baton *b, uint64_t now)
 {
@@ -86,8 +86,9 @@ static bool is_own_turn(const struct baton *b)
 }
 
 /*
- * Up to when no call is late. While turns are made, the core judges all that was due when the last one began: it only
- * has to hear first what came before. Where they are not, it judges no more than it has.
+ * Calls that were due before this time need no watchdog. While turns are made, that is when the last one began: the
+ * core judges all that was due by then, as soon as it has heard what came before. While none are, it is the time up to
+ * which the core has judged.
  */
 static uint64_t judged_ns(const struct baton *b, uint64_t now)
 {
@@ -136,8 +137,8 @@ void stall_help(struct baton *b, uint64_t now)
 
 /* ---- the watchdog ------------------------------------------------------------------------------------------------ */
 
-/* Of a turn of Baton's own: whether its thread has hardly run since the look before. */
-static void look_at_core(struct baton *b, uint64_t now)
+/* Notes whether the thread of a turn of Baton's own has hardly run since the look before. */
+static void look_at_cpu(struct baton *b, uint64_t now)
 {
     struct stall *s = &b->stall;
     const uint64_t turn = is_own_turn(b) ? reactor_turn_ns(b) : 0;
@@ -179,18 +180,18 @@ static void look_at_turn(struct baton *b, uint64_t now, uint64_t pause)
         log_line(&b->log, LOG_ERROR, "%s", detail);
 }
 
-/* When a call will be late that is due next and that no turn has judged. */
+/* When the next call that the core has not judged will be late. */
 static uint64_t next_late_ns(struct baton *b, uint64_t now)
 {
     const uint64_t due = b->loop.is_threaded ? calls_next_due_ns(b->calls, judged_ns(b, now)) : UINT64_MAX;
     return due < UINT64_MAX - STALL_LATE_NS ? due + STALL_LATE_NS : UINT64_MAX;
 }
 
-/* What is late is looked for at each look; turns that last, only a pause after the last time. */
+/* Every look checks for late calls. Whether a turn lasts too long is checked once a pause at most. */
 static void look(struct baton *b, uint64_t now, uint64_t pause)
 {
     struct stall *s = &b->stall;
-    look_at_core(b, now);
+    look_at_cpu(b, now);
     if (next_late_ns(b, now) <= now && (!is_own_turn(b) || atomic_load_explicit(&s->is_off_cpu, memory_order_relaxed)))
         give_up_late(b, now);
     if (now < s->paused_ns + pause)
@@ -200,8 +201,8 @@ static void look(struct baton *b, uint64_t now, uint64_t pause)
 }
 
 /*
- * When to look after a look at `looked`: after a pause, or as soon as a want will be late. The plan is said first, and
- * then the calls are looked through (see stall_expect).
+ * When to look next, after a look at `looked`: after a pause, or as soon as a want will be late. It publishes the later
+ * time before it searches the calls, so that a call which is queued meanwhile is not missed (see stall_expect).
  */
 static uint64_t plan_look(struct baton *b, uint64_t looked, uint64_t pause)
 {
@@ -219,9 +220,10 @@ static uint64_t plan_look(struct baton *b, uint64_t looked, uint64_t pause)
 }
 
 /*
- * Who was late itself gives the others a pause before it judges them, since the whole process may have been paused; but
- * only once, unless it was late by a pause again. The time by which it was late does not count against a turn that was
- * due all that time; of one that became due meanwhile, only the rest of it.
+ * Whether the watchdog itself looks later than planned. The whole process may have been paused then, so it judges
+ * nobody for a pause; but for one pause only, unless it is late by a whole pause again. The time by which it was late
+ * is not counted against a turn that was due all that time. Against a turn that became due meanwhile, only the time
+ * since then is not counted.
  */
 static bool is_late(struct baton *b, uint64_t planned, uint64_t now, uint64_t pause)
 {

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stall: calls are answered in time although no turns are made. Three things keep turns away:
+ * stall: answers calls in time while no turns are made. There are three reasons for that:
  *
- *   a thread that makes one, or is to make the next one, gets no CPU: the scheduler, a debugger or a cgroup keeps it
- *   off. Wants that are due are given up STALL_LATE_NS after their deadlines, at once where the thread is the engine's,
- *   and once it is seen not to run where it is Baton's own. An offer's time may have moved on by what no turn has
- *   heard; the reactor is inside MPI, whose calls cannot be interrupted: quiet_ms after the deadline, as the core
- *   gives up what does not become quiet; and when one turn has lasted longer than stall_ms (say, an operation on
- *   a dead rank never returns), all calls are given up, and the engine's calls are refused until it ends.
+ *   no CPU      The thread that makes a turn, or has to make the next one, does not run: the scheduler, a debugger or a
+ *               cgroup keeps it off the CPU. Wants are given up STALL_LATE_NS after their deadlines: at once if it is a
+ *               thread of the engine; once it was seen not to run, if it is Baton's own. Offers are not given up: a
+ *               message that no turn has read yet may have extended their time.
+ *   inside MPI  The reactor is in a call of MPI, which cannot be interrupted. Wants are given up quiet_ms after their
+ *               deadlines, which is how long the core too waits for a want to become quiet.
+ *   stalled     One turn has lasted longer than stall_ms: an operation on a dead rank may never return. All calls are
+ *               given up, and new ones are refused until the turn ends.
  *
- * A watchdog thread looks: four times in the shorter one of these two times, and where a want is due in between, soon
- * after that. It makes no MPI call, and waits for no lock that a thread of the engine holds. The reactor looks too
- * while it waits for a thread that makes turns.
+ * A watchdog thread checks this four times in the shorter one of quiet_ms and stall_ms, and soon after the deadline of
+ * a want. It makes no MPI call, and waits for no lock that a thread of the engine holds. The reactor checks too while
+ * it waits for another thread's turn.
  *
- * Under BATON_PROGRESS_CALLER turns come when the caller makes them. Only those that do not end are given up for.
+ * Under BATON_PROGRESS_CALLER the caller decides when turns are made. Only a turn that stalls has calls given up.
  */
 #ifndef BATON_FRONT_STALL_H
 #define BATON_FRONT_STALL_H

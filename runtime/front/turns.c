@@ -48,9 +48,9 @@ uint64_t turns_due_ns(const struct baton *b)
 }
 
 /*
- * What can wait is not rung by the call that makes a transfer nor by the poll that takes its event, which are what an
- * engine waits for: by a poll that finds nothing, or by the reactor's next turn, if it makes one soon. Nor is it rung
- * by a reactor that has just woken its engine, perhaps on this very CPU.
+ * An engine waits for the call that makes a transfer and for the poll that takes its event. So these ring nobody for
+ * what can wait: a poll that finds nothing does, or the reactor's next turn, if that comes soon. A reactor that has
+ * just woken its engine, perhaps on this very CPU, puts such rings off too.
  */
 static bool puts_off(const struct baton *b, uint64_t now)
 {
@@ -103,8 +103,9 @@ static bool goes_on(const struct baton *b)
 }
 
 /*
- * Turns from now on until nothing more happens by itself, begun for so long, or four of them where these take longer: a
- * reactor that is woken for the end of a transfer takes longer than its bytes. False: the reactor is needed.
+ * Makes turns until nothing more happens by itself. It begins none later than `most_ns` from `began`, but makes up to
+ * TURNS_A_TRANSFER of them in any case: to wake the reactor for the end of a transfer takes longer than that. False:
+ * the reactor is needed for the rest.
  */
 static bool turn_here(struct baton *b, enum turns_by by, uint64_t began, uint64_t most_ns)
 {
@@ -159,9 +160,10 @@ static bool take_turns(struct turns *t, uint64_t now)
 }
 
 /*
- * What a copy worker is most likely woken for anyway is its own from the beginning, if it is free. Where it is not, as
- * the offer comes later or the bytes come in short legs, it is woken once more than would do. It may wait for a CPU,
- * and the core learns of the call from it: so a deadline within the reactor's longest sleep is not left to it.
+ * Whether a copy worker is woken to make the turns of a call: it most likely has to copy its bytes anyway. If the offer
+ * comes later, or the bytes come in short legs, that was one wake-up too many. The core learns of the call only once
+ * the worker runs, and it may have to wait for a CPU: so a call with a deadline within the reactor's longest sleep is
+ * not left to it.
  */
 static bool is_for_worker(const struct baton *b, uint64_t bytes, uint64_t left_ns)
 {
@@ -188,7 +190,7 @@ void turns_call(struct baton *b, uint64_t now, uint64_t blocks, uint64_t bytes, 
         turns_wake(b);
 }
 
-/* What the calling thread has polled, of whichever context. */
+/* The polls of the calling thread, of any context. */
 static _Thread_local struct {
     uint64_t polled_ns;      /* when a poll last found nothing */
     uint64_t spins_since_ns; /* since when polls have followed each other at once */
@@ -219,9 +221,9 @@ static void attend(struct baton *b, uint64_t now)
 }
 
 /*
- * A thread that does nothing but poll waits for the turns of another one, which may need this very CPU: one that was
- * woken would wait for the next tick of the system's clock, and one that yields between two turns until this thread
- * yields too, or is preempted.
+ * A thread that does nothing but poll waits for the turns of another thread, which may need this very CPU. Without a
+ * yield here the other one would wait for the next tick of the system's clock, if it was woken, or until this thread is
+ * preempted, if it yielded between two turns.
  */
 static void give_way(uint64_t spun)
 {

@@ -2,29 +2,29 @@
 /*
  * turns: who makes the reactor's turns while the reactor sleeps.
  *
- * A thread that sleeps takes 20 to 50 us to wake. So it lends its turns: a thread of the engine that makes a call, or
- * polls after the bell has rung, takes the next ones itself, and so does a copy worker whose jobs run out. A short
- * transfer within a node wakes nobody, a long one the worker that copies it, and that finds the offer as well: the call
- * is back sooner. Such a turn calls nothing of MPI, so turns are lent only where nothing of MPI is needed
- * (paths_can_lend). What a call does itself is bounded: the shm path copies at most inline_bytes in a turn, turns
- * begin within 50 us between two polls, or are four, which a transfer takes; and a call of many blocks is left to the
- * reactor, since reading and checking their tables takes long.
+ * LENT TURNS. To wake a thread takes 20 to 50 us. So while the reactor sleeps, others make its turns: a thread of the
+ * engine that makes a call, or that polls after the bell has rung, and a copy worker that has no more jobs. A short
+ * transfer within a node then wakes nobody. A long one wakes the worker that copies it, and that worker finds the offer
+ * as well, so the call returns sooner. A lent turn calls nothing of MPI: turns are lent only where none of them needs
+ * MPI (paths_can_lend). A call does a bounded amount of work: the shm path copies at most inline_bytes in a turn; the
+ * calls between two polls begin turns for 50 us, or make four turns, as many as a transfer takes; and a call of many
+ * blocks is left to the reactor, since it takes long to read and check their tables.
  *
- * Between nodes the thread that hears the rings of other ranks (mpi/doorbell.h) makes the turns that they are for, one
- * wake-up sooner than the reactor. It is a thread of Baton's own: its turns are as the reactor's, and call MPI. Where
- * they would call a driver of a device, it only wakes the reactor: a driver may keep state by thread.
+ * DOORBELL. Between nodes the thread that hears the rings of other ranks (mpi/doorbell.h) makes turns for what they
+ * announce, which saves waking the reactor. It is a thread of Baton's own, so its turns may call MPI. It makes none
+ * where a turn would call the driver of a device, which may keep state by thread: there it wakes the reactor.
  *
- * Rings that no consumer waits for are put off in lent turns, and by a reactor that has woken its engine: to wake
- * another process takes as long as a short transfer, and may take the CPU that the engine's thread needs.
+ * RINGS. To wake another process takes as long as a short transfer, and may take the CPU that the engine's thread
+ * needs. So rings that no consumer waits for are put off in lent turns, and by a reactor that has just woken its
+ * engine. A thread that polls again and again attends to the bell, so that ranks of this node which send something wake
+ * nobody. The reactor wakes every TURNS_OWED_NS meanwhile, for what came after the last poll.
  *
- * A thread that polls again and again attends to the bell: ranks of this node that send something then wake nobody. The
- * reactor wakes every TURNS_OWED_NS meanwhile, for what came after the last poll.
- *
- * Whoever makes turns holds `lock`, and so do those who read what follows it. Nobody waits for it but the reactor: a
- * call that finds it taken leaves all to whoever has it. A thread of the engine holds it for turns alone, and only if
- * the scheduler ranks it as high as the reactor was ranked before its priority was raised: a thread that gets no CPU
- * while it makes a turn holds up all others. While one does all the same, as a debugger may stop it, what is due is
- * given up in time (front/stall.h). A poll makes turns in place of a reactor that gets no CPU when it is due.
+ * THE LOCK. Whoever makes turns holds `lock`. So does whoever reads the fields that are written under it and not
+ * atomic. Only the reactor waits for it: a call that finds it taken leaves its work to the holder. A thread of the
+ * engine holds it for turns alone, and only if the scheduler ranks it at least as high as the thread that opened the
+ * context: a holder that gets no CPU holds up all others. Where that happens all the same, since a debugger stops the
+ * holder for instance, calls that are due are given up in time (front/stall.h). A poll makes a turn in place of a
+ * reactor that should have made one and gets no CPU.
  */
 #ifndef BATON_FRONT_TURNS_H
 #define BATON_FRONT_TURNS_H
@@ -38,12 +38,12 @@
 
 struct baton;
 
-/* Who makes turns beside the reactor. */
+/* The threads that make turns beside the reactor. */
 enum turns_by { TURNS_CALL, TURNS_POLL, TURNS_WORKER, TURNS_DOORBELL, TURNS_BY };
 
 struct turns {
     bool can_lend;            /* turns can be lent, in this world; set before the context is started */
-    int least_rank;           /* of threads that make them (base/task.h); likewise */
+    int least_rank;           /* least task_rank (base/task.h) of an engine's thread that makes turns; likewise */
     _Atomic uint64_t lent_ns; /* how long calls made turns since events were last polled */
     _Atomic uint32_t seen;    /* rings of the bell that the last turn has seen */
     _Atomic bool has_long;    /* a call is queued that only the reactor takes */

@@ -95,7 +95,7 @@ static int by_file(const void *a, const void *b)
     return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
-/* Of one file, what can be mapped for writing too comes first, then what can be mapped at all. */
+/* Orders descriptors by file. Among those of one file, the ones that may write come first, then those that may read. */
 static int by_file_and_mode(const void *a, const void *b)
 {
     static const int order[] = {[O_RDWR] = 0, [O_RDONLY] = 1, [O_WRONLY] = 2, [O_ACCMODE] = 2};

@@ -26,9 +26,9 @@ struct maps_files {
 };
 
 /**
- * A descriptor, to be closed by the caller, of the file that a shared range is mapped from: opened anew through one
- * that this process has (one for writing too, if it has any), or by the file's name, or through /proc/self/map_files,
- * where that is permitted. -1: none, or it is no regular file.
+ * Opens the file that a shared range is mapped from. It tries the descriptors that this process has of the file (one
+ * that may write before others), then the file's name, then /proc/self/map_files, where that is permitted. Returns a
+ * descriptor, which the caller closes. -1: none of these works, or it is no regular file.
  */
 int maps_open(struct maps_files *files, const struct maps_range *range);
 void maps_files_fini(struct maps_files *files);

@@ -55,7 +55,7 @@ static uint64_t page_of(const struct stat *s)
     return block > page && block % page == 0 ? block : page;
 }
 
-/* What of the file they need: [begin, end), in whole pages of it. False: it is another file, or shorter. */
+/* The bytes [begin, end) of the file that they need, in whole pages. False: it is another file, or shorter. */
 static bool extent_of(const struct piece *p, int descriptor, uint64_t *begin, uint64_t *end)
 {
     const struct wire_region *first = p->region[0];

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * near: how this process reaches the cache of another process of this node. One that Baton allocated lies in the rank's
- * segment. For memory that the engine owns the first way that works is taken: the files that its regions are mapped
- * from are mapped here too; else cross-memory attach, if a read of what is known proves that the kernel permits it and
- * that the process is the right one. Files that can be mapped for reading alone, as sealed ones, are read so, and
- * written by cross-memory attach, as far as their owner may write them itself.
+ * near: how this process reaches the cache of another process of this node. A cache that Baton allocated lies in the
+ * rank's segment. For memory that the engine owns, the first of these ways is taken that works:
+ *
+ *   mapped    the files that its regions are mapped from are mapped here too. A file that can be mapped for reading
+ *             alone, such as a sealed one, is read in this way and written by cross-memory attach, if its owner may
+ *             write it
+ *   attached  cross-memory attach. It is tried by reading bytes that are known: they prove that the kernel permits it,
+ *             and that the process is the right one
  *
  * Made once by the thread that starts, and not changed after that.
  */

@@ -126,7 +126,7 @@ static uint8_t prefix_of(const struct sockaddr *mask)
                : (uint8_t)__builtin_popcount(((const struct sockaddr_in *)(const void *)mask)->sin_addr.s_addr);
 }
 
-/* Of devices that have a link. The loopback's is told where there is nothing else. */
+/* The addresses of devices that have a link. The loopback device counts only where there is no other. */
 static void find_addresses(struct doorbell_card *card, const struct ifaddrs *list, bool loopback)
 {
     for (const struct ifaddrs *i = list; i != NULL && card->num < DOORBELL_ADDRESSES; i = i->ifa_next) {
@@ -360,7 +360,7 @@ uint32_t doorbell_heard(const struct doorbell *d)
     return atomic_load_explicit(&d->heard, memory_order_acquire);
 }
 
-/* Whoever does not listen looks for the answer here. */
+/* For a thread that does not listen: it looks for the answer itself. */
 bool doorbell_try(struct doorbell *d, uint32_t rank, uint64_t most_ns)
 {
     const uint64_t until = clock_now_ns() + most_ns;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * meeting: a barrier of all ranks that does not block, and that some ranks may come to much later, or never. Each rank
- * tells rank 0 that it is there, or that it closes instead. Rank 0 alone decides: that all have come; at once, that one
- * closes, or that the process of one on its node has ended; or BATON_WRAP_MS after the first one that some have not
- * come, which is all that it notices of the end of a rank on another node. It tells all ranks, also those that have not
- * come, so that the outcome is one. A meeting is no step (steps.h): ranks that wait for others may still take steps
- * with them.
+ * meeting: a barrier of all ranks that does not block. Some ranks may come much later, or never. Each rank tells rank 0
+ * that it has come, or that it closes instead. Rank 0 alone decides the outcome:
+ *
+ *   all have come
+ *   a rank closes, or the process of a rank on rank 0's node has ended: decided at once
+ *   some have not come BATON_WRAP_MS after the first rank: the end of a rank on another node is noticed in this way
+ *
+ * It tells all ranks, also those that have not come, so the outcome is the same on all. A meeting is no step (steps.h):
+ * ranks that wait in it may still take steps together.
  *
  * One thread at a time, but meeting_missing any.
  */

@@ -104,7 +104,7 @@ static uint32_t bytes_of(const struct shape *s, uint32_t piece)
     return piece + 1 < s->pieces ? s->bytes : s->last_bytes;
 }
 
-/* So many pieces within `bytes` from `offset` on; no pieces where they do not fit. */
+/* `pieces` pieces within `bytes` from `offset` on; none if they do not fit. */
 static struct shape fit(uint64_t offset, uint64_t bytes, uint32_t pieces)
 {
     uint64_t each = pieces < 2 ? bytes : bytes > LAST_BYTES ? (bytes - LAST_BYTES) / (pieces - 1) : 0;

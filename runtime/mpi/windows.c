@@ -207,7 +207,7 @@ static void place_segment(struct windows *v, const struct world *w)
     v->segment = again;
 }
 
-/* What the shared window is to be like. EMPI. */
+/* The info object of the shared window. 0 or BATON_EMPI. */
 static int describe_shared(MPI_Info *info)
 {
     int rc = MPI_Info_create(info);
@@ -272,7 +272,7 @@ static int populate(struct windows *v, const struct world_segment *wish, const s
     return 0;
 }
 
-/* Who owns a segment. Process ids mean something only within one namespace. */
+/* The process that owns a segment. Process ids mean something only within one namespace. */
 struct process {
     uint64_t id, name_space; /* 0: not known */
 };

@@ -7,7 +7,7 @@
 
 #define TEXT_MAX 160
 
-/* Of a longer text, its two ends: keys often differ in the last bytes alone. */
+/* Cuts the middle out of a text that is too long: keys often differ in their last bytes alone. */
 static const char *quotable(const char *text, char out[TEXT_MAX])
 {
     const size_t length = text != NULL ? strlen(text) : 0;

@@ -7,7 +7,7 @@
 
 #include "observe/log.h"
 
-/** What failed and where it stood. Texts are NULL where there is nothing to say. */
+/** What failed, and in which state. Texts are NULL where there is nothing to say. */
 struct failure {
     const char *what;   /* "want", "offer" */
     const char *reason; /* an error's name: baton_errname */

@@ -16,7 +16,7 @@ struct histogram {
 };
 
 void histogram_add(struct histogram *h, uint64_t value);
-/** So many values of which it is only known that they are at most this one. The sum stays as it is. */
+/** Adds `times` values that are known only to be at most `value`. They add nothing to the sum. */
 void histogram_add_times(struct histogram *h, uint64_t value, uint64_t times);
 /** Takes what was counted before out of a later state of the same histogram; max stays. */
 void histogram_subtract(struct histogram *later, const struct histogram *before);

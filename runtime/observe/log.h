@@ -52,8 +52,8 @@ void log_each(const struct logger *l, enum log_level level, const char *format, 
     __attribute__((format(printf, 3, 4)));
 
 /**
- * Writes what would stay untold where no later line of a cause comes: the last line that was left out, and the count.
- * Of causes whose last line was written more than a second ago; with `all` of every cause. Call it now and then, and at
+ * Writes the last line that was left out of a cause, and how many were, for causes that may have no later line to tell
+ * it: those whose last line was written more than a second ago, or with `all` every cause. Call it now and then, and at
  * the end.
  */
 void log_settle(const struct logger *l, bool all);

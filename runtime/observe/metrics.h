@@ -75,14 +75,14 @@ enum metrics_stat {
 
 enum { METRICS_IN, METRICS_OUT, METRICS_DIRECTIONS }; /* to this rank, or from it */
 
-/** Of one path, of all peers. */
+/** Counts of one path, with all peers. */
 struct metrics_path {
     struct histogram want_ns;        /* wants that were done: from the call to the event; by the path of most bytes */
     struct histogram transfer_ns;    /* from the grant to the last byte, of one pair of ranks, either direction */
     struct histogram transfer_bytes; /* of those */
 };
 
-/** Of one peer engine, all its ranks. */
+/** Counts of one peer engine, with all its ranks. */
 struct metrics_peer {
     char engine[BATON_ENGINE_NAME_MAX];
     uint64_t bytes[METRICS_PATHS][METRICS_DIRECTIONS], transfers[METRICS_PATHS][METRICS_DIRECTIONS];
@@ -112,10 +112,10 @@ struct metrics;
 struct metrics *metrics_create(uint32_t num_engines);
 void metrics_destroy(struct metrics *m);
 
-/** Who this is and what it has come to; whoever has the metrics writes these fields. */
+/** The name and the state of this rank. Whoever has the metrics writes these fields. */
 struct metrics_body *metrics_body(struct metrics *m);
 
-/** What each of these is about: an engine of the world, by its number and its name. */
+/** An engine of the world, which labels counts. */
 struct metrics_engine {
     uint32_t number;
     const char *name;

@@ -221,7 +221,7 @@ static void end_text(char *text, size_t size)
 
 #define END(field) end_text(field, sizeof(field))
 
-/* What another process wrote is not trusted to be a body. */
+/* Another process wrote it, so it may be no body at all. */
 static void make_sound(struct metrics_body *b)
 {
     END(b->engine);

@@ -55,7 +55,7 @@ static char *put_time(char *at, uint64_t ns)
     return at;
 }
 
-/* What is no printable ASCII is escaped byte by byte: keys may hold any bytes. */
+/* Escapes every byte that is no printable ASCII: keys may hold any bytes. */
 static char *put_text(char *at, const char *text)
 {
     static const char hex[] = "0123456789abcdef";

@@ -15,7 +15,7 @@
 
 #define TIMELINE_TEXT_MAX 640 /* bytes of the text of one record, at most */
 
-/** Whose text it is, and how far it is. Zeroed but for `rank`. */
+/** The state of writing one rank's text. Zeroed but for `rank`. */
 struct timeline_text {
     uint32_t rank;
     uint64_t edge_ns; /* on the thread "turns", nothing begins before it */

@@ -63,7 +63,8 @@ static bool is_right(const struct process_sample *s, const uint8_t *found)
     return s->known != NULL && memcmp(found, s->known, PROCESS_SAMPLE_BYTES) == 0;
 }
 
-/* What a call says that moved so many of its bytes, the sample first, which was `found` there. NULL: it was written. */
+/* The outcome of a call that moved some bytes, the sample first. `found`: the sample as it was read; NULL: it was
+ * written. */
 static int result_of(const struct process *process, ssize_t moved, uint64_t bytes, const uint8_t *found)
 {
     if (moved < 0 && errno != EFAULT)

@@ -41,7 +41,7 @@ static uint32_t told_words(uint32_t slots)
     return (slots + 63) / 64;
 }
 
-/* Of bits about those. */
+/* The words whose bits say which told words have a bit set. */
 static uint32_t told_heads(uint32_t slots)
 {
     return (told_words(slots) + 63) / 64;
@@ -156,7 +156,7 @@ void handoff_write(const struct handoff *h, uint32_t slot, uint64_t generation, 
     store_words(r, offer, NAME_AT, KEY_AT + strlen(offer->name.key) + 1);
     atomic_store_explicit(&r->hash, hash_of(&offer->name), memory_order_relaxed);
     for (uint32_t i = 0; i < BATON_CONSUMERS_MAX; i++) {
-        /* A seat that there is not is one of another lease: it can be neither had nor taken. */
+        /* Seats beyond num_seats hold 0, a word of no lease: no engine has them or can take them. */
         const uint32_t engine = i < num_seats && seats[i] != HANDOFF_NOBODY ? seats[i] + 1 : 0;
         atomic_store_explicit(&r->seats[i], i < num_seats ? lease_word(generation, engine) : 0, memory_order_relaxed);
     }
@@ -296,7 +296,7 @@ static bool load_key(const struct record *r, struct handoff_offer *offer)
     return false;
 }
 
-/* What the record of a slot says, as of `generation`. It may be torn unless is_whole follows. */
+/* Copies the record of a slot, if it is of `generation`. The copy may be torn unless is_whole says true afterwards. */
 static bool read_record(const struct record *r, uint64_t generation, struct handoff_offer *offer)
 {
     if (atomic_load_explicit(&r->generation, memory_order_acquire) != generation)
@@ -311,7 +311,10 @@ static bool read_record(const struct record *r, uint64_t generation, struct hand
     return load_key(r, offer);
 }
 
-/* What was read of the record was read before the board, and the board was raised before the record is written anew. */
+/*
+ * Whether a record that was read before is whole: it was read before the board here, and the producer raises the board
+ * before it writes the record anew.
+ */
 static bool is_whole(const struct handoff *h, uint32_t slot, uint64_t generation)
 {
     atomic_thread_fence(memory_order_acquire);

@@ -100,6 +100,7 @@ const char *copy_stream_name(void)
     return __builtin_cpu_supports("avx2") ? "avx2" : "sse2";
 }
 
+/* Copies by streaming stores, but for the bytes before the first whole line and behind the last one. */
 static void stream(stream_body body, char *dst, const char *src, uint64_t bytes)
 {
     uint64_t head = -(uintptr_t)dst % LINE;
@@ -112,7 +113,7 @@ static void stream(stream_body body, char *dst, const char *src, uint64_t bytes)
         memcpy(dst + done, src + done, bytes - done);
 }
 
-/* What this kernel streams by, or NULL. Runs shorter than *least are streamed only if they are whole lines. */
+/* The function by which this kernel streams; NULL: it does not. Runs below *least are streamed only as whole lines. */
 static stream_body body_of(enum copy_kernel kernel, uint64_t *least)
 {
     *least = kernel == COPY_AUTO ? STREAM_LEAST : 0;

@@ -205,7 +205,7 @@ bool lanes_are_cut(const struct lanes *l)
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Who sends by which lane. A rank that is none of my node's has no lane here. */
+/* Finds the sender of each lane. A rank of another node has none here. */
 static void find_senders(struct lanes *l)
 {
     for (uint32_t i = 0; i < l->num_senders; i++)

@@ -5,8 +5,8 @@
  * and each word of it is written by one of them alone. So a rank that is stopped or killed between two stores holds up
  * the messages to itself and from itself, and nobody else's. Messages of a lane come in order, whole, and once.
  *
- * Who receives is owed a ring of its bell, behind the turn or later. Who finds a lane full leaves a word in it, and is
- * owed one when there is a place.
+ * The sender owes the receiver a ring of its bell, at the end of its turn or later. A sender that finds a lane full
+ * says so in the lane, and the receiver owes it a ring when there is a place.
  *
  * What is read here is checked like anything from outside: any process of the node may have written it.
  *

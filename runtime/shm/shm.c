@@ -287,7 +287,7 @@ static enum path_park shm_park(void *self, uint32_t peer, uint64_t tag)
     return PATH_PARK_LATER;
 }
 
-/* What a process of this node stored by shared memory it stored before it was gone. */
+/* A process of this node that is gone stores nothing any more: all its stores came before its end. */
 static bool shm_ended(void *self, uint32_t peer)
 {
     (void)self, (void)peer;

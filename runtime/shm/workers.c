@@ -7,11 +7,11 @@
  * SHORTS_IN_A_ROW of them the worker takes a long one, so that short jobs never stop long ones.
  *
  * A worker with nothing to do spins for a moment, since transfers and their chunks follow each other closely. Then it
- * sleeps. Waking it is a system call until it runs, so that is done once for all jobs of a turn.
+ * sleeps. To wake it takes a system call, so that is done once for all jobs of a turn.
  *
- * A worker tells of the end of a job only where there is something to do then: after the last job of a leg, after an
- * error, and when few jobs wait, so that more come before they have run out. Where CPUs are few, a reactor that wakes
- * takes the CPU of a thread that copies.
+ * A worker wakes whoever makes turns only when there is something to do: after the last job of a leg, after an error,
+ * and when few jobs wait, so that more come before it runs out of them. Where CPUs are few, a reactor that wakes takes
+ * the CPU of a thread that copies.
  */
 #include "shm/copy.h"
 

@@ -125,7 +125,7 @@ static void leave_slot(struct exchange *x)
     }
 }
 
-/* What follows once bytes were copied, or were not. */
+/* Goes on after bytes were copied, or were not. */
 static void after_copy(struct staged *s, struct exchange *x)
 {
     leave_landing(s, x);

@@ -31,7 +31,7 @@ static void copy_by_hand(const struct staged *s, const struct note_run *runs, ui
     }
 }
 
-/* What a driver says went wrong, as an error that means nothing else here or at a peer. */
+/* Turns a driver's error into one that means nothing else here or at a peer. */
 static int error_of(const struct staged *s, int rc)
 {
     if (rc != 0)

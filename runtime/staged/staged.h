@@ -29,7 +29,7 @@
 
 struct staged;
 
-/** What the path stands on: the segments, and messages. */
+/** What the path uses: the segments, and messages. */
 struct staged_ground {
     void *arg;
     /** The path by which that rank's segment is read. */

@@ -21,7 +21,7 @@ struct version {
     const char *limit;      /* the file of a group's limit */
 };
 
-/* What is limited, in both kinds, and how the limit of a group is read. */
+/* The limits that are read, in cgroups of both versions, and how. */
 struct resource {
     struct version version1, version2;
     uint64_t (*read)(const char *folder, const char *file); /* UINT64_MAX: none */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verdict: what the ranks of an engine hear of one request as a whole, where the engine asked for it.
+ * verdict: tells the ranks of an engine how a request has ended on all of them, if the engine asked for it.
  *
- *   every rank   tells the engine's first rank how its call ended (REPORT), again with growing pauses until it hears
- *                the VERDICT, or until twice BATON_VERDICT_MS
- *   first rank   keeps a round for each key and verb: by identity, who has reported. It closes when all that hold a
- *                part of the cache have, when one of them is lost, or BATON_VERDICT_MS after its first report, and
- *                every rank is told the same. Half-way it asks the missing ones where they stand, to name that too.
+ *   every rank   tells the engine's first rank how its call ended (REPORT). It repeats that, with growing pauses, until
+ *                it hears the VERDICT, for twice BATON_VERDICT_MS at most
+ *   first rank   keeps a round for each key and verb, which remembers who has reported. The round closes when all ranks
+ *                that hold a part of the cache have reported, when one of them is lost, or BATON_VERDICT_MS after its
+ *                first report. Then every rank is told the same. Half-way through that time the first rank asks the
+ *                missing ones where they stand, so that the verdict can tell that too.
  *
  * A closed round is kept for a while: who reports late, or again, gets its verdict once more.
  *

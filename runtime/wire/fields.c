@@ -15,7 +15,7 @@ _Static_assert(WIRE_SENT_IN(WIRE_TYPE_LAST) <= WIRE_SENT_TYPES, "each type has a
 #define BIT(number, name, body, version) | WIRE_SENT_IN(number)
 _Static_assert((0 WIRE_TYPES(BIT)) == WIRE_SENT_IN(WIRE_TYPE_LAST + 1) - WIRE_SENT_IN(1), "no number is left out");
 
-/* What this build can send is not of a later version than its own. */
+/* This build sends no type and no field of a later version than its own. */
 #define KNOWN_TYPE(number, name, body, version) _Static_assert((version) <= WIRE_VERSION, #name ": raise WIRE_VERSION");
 WIRE_TYPES(KNOWN_TYPE)
 #define KNOWN_FIELD(kind, name, sent, least, most)                                                                     \
