@@ -21,25 +21,29 @@
  * What cannot be returned is an event. From collective calls every rank gets the same error.
  *
  * THREADS. With BATON_PROGRESS_THREAD (the default where MPI gives MPI_THREAD_MULTIPLE) threads of Baton's own make all
- * of its MPI calls after start: the reactor, and between nodes one that hears other ranks ring (BATON_DOORBELL), never
- * both at once. The functions whose comment says "Any thread" may then be called by any threads at once. With
- * BATON_PROGRESS_CALLER no thread is made for MPI: one thread lends itself and calls baton_poll or baton_progress
+ * of its MPI calls after start: the reactor, and between nodes a thread that hears other ranks ring (BATON_DOORBELL).
+ * Never both call MPI at once. The functions whose comment says "Any thread" may then be called by any threads at once.
+ *
+ * With BATON_PROGRESS_CALLER no thread is made for MPI. One thread lends itself: it calls baton_poll or baton_progress
  * often, since blocks move only inside these calls. This is the thread that called baton_start, until another thread
- * calls baton_progress; MPI's thread level must allow that. Other threads may call the same functions as above; their
- * baton_poll takes events and moves nothing. "Any thread" below means this rule. A call makes a short transfer within
- * the node itself, in the caller's thread, while the reactor sleeps, and a poll that finds no event does what has
- * become possible meanwhile: each for about 50 us, or for four turns that each copy at most inline_bytes, where these
- * take longer; calls together for so long between two polls, and without a call of MPI (handoff; see SETTINGS). open,
- * cache_create, start and close are called by one thread, while no other thread is inside Baton.
+ * calls baton_progress; MPI's thread level must allow that. Other threads may call the same functions as above, but
+ * their baton_poll only takes events. "Any thread" below means this rule.
+ *
+ * While the reactor sleeps, a call makes a short transfer within the node in the caller's thread, and a poll that finds
+ * no event does what has become possible since. Neither calls MPI. A poll does so for about 50 us, and all calls
+ * between two polls together for as long; or for four turns, if these take longer, each of which copies at most
+ * inline_bytes (handoff; see SETTINGS).
+ *
+ * open, cache_create, start and close are called by one thread, while no other thread is inside Baton.
  *
  * Signals change nothing: no call ends early by one, and Baton's threads take none of the process's. No function may
  * be called in a signal handler. A thread that is cancelled (pthread_cancel) inside a call ends when the turn that it
  * makes is over; the calls of one thread, above, must not be cancelled.
  *
  * FORK. A context belongs to the process that opened it. In a child of that process, made by fork or by clone without
- * CLONE_VM, each function that takes a context returns ESTATE at once and touches nothing of the parent's, whatever the
- * parent's other threads did at the fork; baton_open and baton_open_f do so too, since MPI is the parent's;
- * baton_cache_base returns NULL. baton_close returns 0 in a child: see there. Functions without a context work as ever.
+ * CLONE_VM, each function that takes a context returns ESTATE at once. It touches nothing of the parent's, whatever the
+ * parent's other threads did at the fork. baton_open and baton_open_f return ESTATE too, since MPI is the parent's.
+ * baton_cache_base returns NULL, and baton_close returns 0: see there. Functions without a context work as ever.
  * "Fork" in baton(7) says what else a child should leave alone.
  *
  * UNITS. Bytes, tokens, nanoseconds and milliseconds, named in the identifier where the type cannot say it. Only
@@ -536,9 +540,9 @@ BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, bat
  * its log does so once. ETIMEDOUT, on all ranks: some did not declare their caches within BATON_WRAP_MS after the
  * first one did, and baton_errmsg names them. ECLOSED, at once on all ranks: one of them closes its context before all
  * caches are declared, as where its baton_cache_wrap failed, and baton_errmsg names it. EPEER, on
- * all ranks: the process of a rank on rank 0's node has ended, which is noticed at once; where it is rank 0 itself, on
- * the ranks of its node. A rank of another node that has ended counts as one that does not come: only BATON_WRAP_MS
- * bounds that. Or what baton_start can end with. After these only baton_close is left. ESTATE, EINVAL.
+ * all ranks: the process of a rank on rank 0's node has ended, which is noticed at once. If it is rank 0 itself, only
+ * the ranks of its node notice. A rank of another node that has ended counts as one that does not come: ETIMEDOUT.
+ * Or what baton_start can end with. After these only baton_close is left. ESTATE, EINVAL.
  */
 BATON_API int baton_cache_ready(baton_t *b);
 
@@ -666,11 +670,10 @@ typedef struct baton_offer_params {
  * seat has acknowledged; EXPIRED; CANCELLED by either side; FAILED (EEXIST: the key's former offer lives, or was given
  * up and is not quiet yet; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL; or what made the consumer
  * fail).
- * A reader of the node that took the offer without a message wakes nobody for its end: then DONE comes within 100 us of
- * the want's event where a thread of the producer does nothing but poll, else within about 2 ms.
- * An offer watches the ranks that it has granted a want, and no others. So it ends as EXPIRED, at its time to live,
- * where a consumer rank is lost before it wants, or where its want fails before a producer hears of it (ESOURCE; EAGAIN
- * of a push).
+ * A reader of the node that took the offer without a message wakes nobody at its end. DONE then comes within 100 us of
+ * the want's event if a thread of the producer does nothing but poll, else within about 2 ms.
+ * An offer watches only the ranks that it has granted a want. If a consumer rank is lost before it wants, or its want
+ * fails before a producer hears of it (ESOURCE; EAGAIN of a push), the offer ends as EXPIRED, at its time to live.
  * Errors: EAGAIN, EINVAL, EKEY, EBLOCK, ETOKENS, EENGINE, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_id_t *id);
@@ -826,7 +829,7 @@ BATON_API int baton_cancel(baton_t *b, baton_id_t id);
  * to write here died or fell silent, when an MPI operation on the blocks does not complete, or when MPI does not
  * return.
  * A call whose blocks are still not quiet in baton_close has no terminal event. Its blocks must not be used until the
- * process has ended. After the loss of a rank that may be so for every call that was given up: before it closes, an
+ * process has ended. After the loss of a rank this may happen to every call that was given up. So before it closes, an
  * engine waits for the answer to each call (GIVEN_UP or the terminal event), not for terminal events after a GIVEN_UP.
  */
 typedef enum baton_event_type {
@@ -910,9 +913,10 @@ typedef struct baton_event {
 
 /**
  * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread.
- * Where another thread makes the progress, which is so between nodes most of all, a thread whose polls have followed
- * each other within 50 us for 100 us yields its CPU at each one that finds nothing (sched_yield). Such a call returns
- * when the scheduler gives the thread its CPU back: after a time slice, if a thread that computes has it.
+ * If another thread makes the progress, as between nodes, a thread that polls again and again yields its CPU at each
+ * poll that finds nothing (sched_yield). That begins once its polls have followed each other within 50 us for 100 us.
+ * Such a call returns when the scheduler gives the thread its CPU back: after a time slice, if a thread that computes
+ * has it.
  * With BATON_PROGRESS_CALLER it makes a turn of the reactor first, in the thread that lends itself (see THREADS).
  * Each event is handed out once. Errors: EINVAL, ESTATE (see FORK).
  */
