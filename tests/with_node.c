@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/page.h"
+#include "base/textbuf.h"
 
 #define HUGE (UINT64_C(2) << 20)
 #define INBOX_MOST 64 /* events that wait, before messages are refused */
@@ -224,10 +224,10 @@ static void forget(void *self)
     (void)self;
 }
 
-static void describe(const void *self, struct page *page)
+static void describe(const void *self, struct textbuf *page)
 {
     const struct node_member *m = self;
-    page_print(page, "world: member %" PRIu32 " of %" PRIu32 ", made up\n", m->self, m->node->num);
+    textbuf_print(page, "world: member %" PRIu32 " of %" PRIu32 ", made up\n", m->self, m->node->num);
 }
 
 /* ---- the net ----------------------------------------------------------------------------------------------------- */
@@ -406,10 +406,10 @@ static struct net_counts net_counts(const void *self)
     return (struct net_counts){0};
 }
 
-static void net_describe(const void *self, struct page *page)
+static void net_describe(const void *self, struct textbuf *page)
 {
     (void)self;
-    page_print(page, "net: made up\n");
+    textbuf_print(page, "net: made up\n");
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */

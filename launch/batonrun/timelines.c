@@ -15,7 +15,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "base/held.h"
+#include "base/lockfile.h"
 #include "batonrun/clocks.h"
 
 #define LINE_BYTES 4096u           /* no line of a rank's is longer */
@@ -82,15 +82,15 @@ int timelines_begin(const char *file, uint32_t ranks, struct why *why)
 {
     char name[TIMELINES_PATH_BYTES + 16];
     struct stat there;
-    int fd = held_make_anyway(file);
+    int fd = lockfile_make_anyway(file);
     if (fd < 0)
         return why_set(why, "the timeline %.300s cannot be made: %s", file,
-                       errno == EEXIST ? held_why(file) : strerror(errno));
+                       errno == EEXIST ? lockfile_why(file) : strerror(errno));
     close(fd);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         name_of(file, rank, name);
-        if (!held_remove(name) && lstat(name, &there) == 0)
-            return why_set(why, "%.300s, an older timeline, cannot be removed: %s", name, held_why(name));
+        if (!lockfile_remove(name) && lstat(name, &there) == 0)
+            return why_set(why, "%.300s, an older timeline, cannot be removed: %s", name, lockfile_why(name));
     }
     return 0;
 }
@@ -361,7 +361,7 @@ static int write_all(struct timelines *t, FILE *out)
 static FILE *make_file(struct timelines *t)
 {
     struct stat made;
-    int fd = held_make_anyway(t->file);
+    int fd = lockfile_make_anyway(t->file);
     FILE *out = fd >= 0 && fstat(fd, &made) == 0 ? fdopen(fd, "w") : NULL;
     if (out != NULL)
         t->owner = made.st_uid;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/held.h"
+#include "base/lockfile.h"
 #include "base/number.h"
 
 #define CLAIM_END METRICS_MARK "reader" /* is no rank, and swept as pages are */
@@ -242,7 +242,7 @@ static void remove_one(void *arg, const char *path)
     r->is_alive |= metrics_view_is_alive(fd);
     close(fd);
     if (r->removes)
-        held_remove(path);
+        lockfile_remove(path);
 }
 
 void pages_remove(const char *root, const char *job)
@@ -282,10 +282,10 @@ static void look_for_claim(void *arg, const char *folder)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return;
-    bool is_held = held_is(fd);
+    bool is_held = lockfile_is(fd);
     close(fd);
     if (!is_held)
-        held_remove(path); /* its process was killed */
+        lockfile_remove(path); /* its process was killed */
     c->is_held |= is_held;
 }
 

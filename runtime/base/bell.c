@@ -32,7 +32,7 @@ static bool count(struct bell *b)
 {
     /*
      * seq_cst: orders this add before the load below, against the sleeper's add and load (see above). It also releases
-     * the work: whoever reads this count, or a later one, in bell_look sees what was written before the ring.
+     * the work: whoever reads this count, or a later one, in bell_read sees what was written before the ring.
      */
     atomic_fetch_add_explicit(&b->rings, 1, memory_order_seq_cst);
     return atomic_load_explicit(&b->asleep, memory_order_seq_cst) != 0;

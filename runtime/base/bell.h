@@ -2,7 +2,7 @@
 /*
  * bell: wakes a sleeping thread, also of another process where the bell lies in shared memory. It is a futex.
  *
- *   sleeper: seen = bell_look(b); if (nothing to do) bell_sleep(b, seen, timeout);
+ *   sleeper: seen = bell_read(b); if (nothing to do) bell_sleep(b, seen, timeout);
  *   ringer:  make the work visible; bell_ring(b);
  *
  * A ring after the look makes the sleep return at once, so no wake-up is lost. Ringing costs one atomic add, and a
@@ -36,7 +36,7 @@ static inline void bell_init(struct bell *b)
  * seq_cst: orders this load before the caller's look for work, against a ringer that makes work visible before it
  * rings.
  */
-static inline uint32_t bell_look(struct bell *b)
+static inline uint32_t bell_read(struct bell *b)
 {
     return atomic_load_explicit(&b->rings, memory_order_seq_cst);
 }

@@ -14,7 +14,7 @@ void latch_open(struct latch *l)
 bool latch_wait(struct latch *l, uint64_t until_ns)
 {
     for (;;) {
-        uint32_t seen = bell_look(&l->bell); /* before the flag is read: a ring after this ends the sleep */
+        uint32_t seen = bell_read(&l->bell); /* before the flag is read: a ring after this ends the sleep */
         /* acquire: orders what the waiter loads next, after what the opener stored before. */
         if (atomic_load_explicit(&l->is_open, memory_order_acquire))
             return true;

@@ -13,7 +13,7 @@
 
 #include "core/port.h"
 
-struct page;
+struct textbuf;
 
 /** Counts that the net keeps. */
 struct net_counts {
@@ -53,7 +53,7 @@ struct net {
     /** Any thread. */
     struct net_counts (*counts)(const void *self);
     /** How peers of other nodes are reached, in lines of text. Any thread. */
-    void (*describe)(const void *self, struct page *page);
+    void (*describe)(const void *self, struct textbuf *page);
 };
 
 #endif

@@ -18,7 +18,7 @@
 
 #include "core/path.h"
 
-struct page;
+struct textbuf;
 
 /** My segment (core/ground.h): `meta_bytes` behind its first page, and `pool_bytes`. */
 struct world_segment {
@@ -126,7 +126,7 @@ struct world_calls {
     void (*forget)(void *self);
 
     /** Ranks, nodes and segments, in lines of text. Any thread. */
-    void (*describe)(const void *self, struct page *page);
+    void (*describe)(const void *self, struct textbuf *page);
 };
 
 #endif

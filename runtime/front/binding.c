@@ -7,7 +7,7 @@
 
 #include "base/cpus.h"
 #include "base/error.h"
-#include "base/page.h"
+#include "base/textbuf.h"
 #include "base/thread.h"
 #include "front/context.h"
 
@@ -76,26 +76,26 @@ void binding_check(struct baton *b)
                  p->pages.other, p->pages.asked, b->place.numa_os);
 }
 
-static void describe_memory(const struct baton *b, struct page *page)
+static void describe_memory(const struct baton *b, struct textbuf *page)
 {
     const struct pages_count *c = &b->binding.pages;
     if (b->cache == NULL)
-        page_print(page, "memory: no cache\n");
+        textbuf_print(page, "memory: no cache\n");
     else if (b->place.numa == TOPO_UNKNOWN)
-        page_print(page, "memory: on any NUMA node, since this rank may run on several\n");
+        textbuf_print(page, "memory: on any NUMA node, since this rank may run on several\n");
     else if (c->error != 0)
-        page_print(page, "memory: NUMA node %u asked for; where it lies is not known (move_pages: %s)\n",
-                   b->place.numa_os, strerror(c->error));
+        textbuf_print(page, "memory: NUMA node %u asked for; where it lies is not known (move_pages: %s)\n",
+                      b->place.numa_os, strerror(c->error));
     else
-        page_print(page, "memory: NUMA node %u %s, %u of %u pages looked at are there\n", b->place.numa_os,
-                   b->cache->own != NULL ? "is near, and the engine chose" : "asked for", c->there, c->asked);
+        textbuf_print(page, "memory: NUMA node %u %s, %u of %u pages looked at are there\n", b->place.numa_os,
+                      b->cache->own != NULL ? "is near, and the engine chose" : "asked for", c->there, c->asked);
 }
 
-void binding_describe(const struct baton *b, struct page *page)
+void binding_describe(const struct baton *b, struct textbuf *page)
 {
     char reactor[BINDING_LIST_BYTES], workers[BINDING_LIST_BYTES];
     find_cpus(b, reactor, workers, sizeof reactor);
-    page_print(page, "threads: reactor on CPUs %s, copy workers on %s%s\n", reactor, workers,
-               b->binding.wished[0] != '\0' ? "" : " (not bound: " BINDING_CPUS " is not set)");
+    textbuf_print(page, "threads: reactor on CPUs %s, copy workers on %s%s\n", reactor, workers,
+                  b->binding.wished[0] != '\0' ? "" : " (not bound: " BINDING_CPUS " is not set)");
     describe_memory(b, page);
 }

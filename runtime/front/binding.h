@@ -15,7 +15,7 @@
 #define BINDING_LIST_BYTES 512
 
 struct baton;
-struct page;
+struct textbuf;
 
 struct binding {
     char wished[BINDING_LIST_BYTES]; /* hardware threads; empty: those of the engine's thread */
@@ -35,6 +35,6 @@ uint32_t binding_count(const struct binding *p, uint32_t own);
 void binding_check(struct baton *b);
 
 /** Two lines of baton_describe. */
-void binding_describe(const struct baton *b, struct page *page);
+void binding_describe(const struct baton *b, struct textbuf *page);
 
 #endif

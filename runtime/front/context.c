@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/forked.h"
-#include "base/page.h"
+#include "base/textbuf.h"
 #include "base/sized.h"
 #include "front/inside.h"
 #include "observe/timeline.h"
@@ -338,13 +338,13 @@ int baton_describe(const baton_t *b, char *text, size_t size)
         return error_set(BATON_EINVAL, "text must not be NULL");
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "describe after baton_start");
-    struct page page = {text, size, 0};
+    struct textbuf page = {text, size, 0};
     b->on.world->describe(b->on.world->self, &page);
     b->on.net->describe(b->on.net->self, &page);
     cache_describe(b->cache, &b->start.driver, &page);
     paths_describe(b->paths, &page);
-    page_print(&page, "place: host %s, NUMA node %d, %u CPUs\n", b->place.host,
-               b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
+    textbuf_print(&page, "place: host %s, NUMA node %d, %u CPUs\n", b->place.host,
+                  b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
     binding_describe(b, &page);
     return page.length;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/page.h"
+#include "base/textbuf.h"
 #include "base/settings.h"
 #include "front/areas.h"
 #include "front/cache.h"
@@ -543,11 +543,12 @@ static bool is_alike(const struct paths *p, uint32_t a, uint32_t b)
 }
 
 /* Ranks of this node whose memory is not mapped here, and why: a line for all that are alike. */
-static void describe_reasons(const struct paths *p, struct page *page)
+static void describe_reasons(const struct paths *p, struct textbuf *page)
 {
     uint32_t size = p->ground->num_peers;
     if (is_device(p->wish.cache)) { /* whatever theirs is */
-        page_print(page, "by %s: all ranks: the cache of this one is a device's memory\n", p->path[PATH_STAGED].name);
+        textbuf_print(page, "by %s: all ranks: the cache of this one is a device's memory\n",
+                      p->path[PATH_STAGED].name);
         return;
     }
     for (uint32_t i = 0; i < size; i++) {
@@ -560,21 +561,21 @@ static void describe_reasons(const struct paths *p, struct page *page)
             continue; /* told already */
         for (uint32_t k = i; k < size; k++)
             alike += is_alike(p, k, i);
-        page_print(page, "by %s: %u rank%s of this node, rank %u first: %s\n", p->path[p->to[i]].name, alike,
-                   alike == 1 ? "" : "s", i, p->near[i].why);
+        textbuf_print(page, "by %s: %u rank%s of this node, rank %u first: %s\n", p->path[p->to[i]].name, alike,
+                      alike == 1 ? "" : "s", i, p->near[i].why);
     }
 }
 
-void paths_describe(const struct paths *p, struct page *page)
+void paths_describe(const struct paths *p, struct textbuf *page)
 {
-    page_print(page, "paths: ");
+    textbuf_print(page, "paths: ");
     for (unsigned i = 0; i < p->num_paths; i++) {
         uint32_t ranks = 0;
         for (uint32_t peer = 0; peer < p->ground->num_peers; peer++)
             ranks += p->to[peer] == i;
-        page_print(page, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
+        textbuf_print(page, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
     }
-    page_print(page, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
-               lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");
+    textbuf_print(page, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
+                  lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");
     describe_reasons(p, page);
 }

@@ -13,7 +13,7 @@
 #include "core/net.h"
 #include "shm/copy.h"
 
-struct page;
+struct textbuf;
 struct paths;
 
 struct paths_wish {
@@ -23,7 +23,7 @@ struct paths_wish {
     struct logger *log;
     const struct directory *directory;
     const char *cpus;                   /* the hardware threads of the copy workers (base/thread.h) */
-    copy_look_fn *look;                 /* called by a copy worker: a job was copied, or it was asked (shm/copy.h) */
+    copy_done_fn *look;                 /* called by a copy worker: a job was copied, or it was asked (shm/copy.h) */
     void *arg;                          /* its first */
     uint64_t board_offset;              /* of my lease board in my segment */
     uint64_t area_offset;               /* of my area (front/areas.h) in my segment; 0: I have none */
@@ -70,6 +70,6 @@ bool paths_ask(const struct paths *p);
 void paths_worker_cpus(const struct paths *p, char *list, size_t size);
 
 /** How many ranks are reached by which path, and why not by a better one, in lines of text. Any thread. */
-void paths_describe(const struct paths *p, struct page *page);
+void paths_describe(const struct paths *p, struct textbuf *page);
 
 #endif

@@ -247,7 +247,7 @@ static void *stall_main(void *arg)
     const uint64_t pause = (quiet_ms < stall_ms ? quiet_ms : stall_ms) * CLOCK_NS_PER_MS / 4;
     uint64_t looked = s->paused_ns = clock_now_ns();
     for (;;) {
-        const uint32_t seen = bell_look(&s->bell);
+        const uint32_t seen = bell_read(&s->bell);
         if (atomic_load_explicit(&s->must_end, memory_order_acquire))
             return NULL;
         const uint64_t until = plan_look(b, looked, pause), before = clock_now_ns();

@@ -454,7 +454,7 @@ int late_run(struct baton *b)
     struct bell *bell = ground_bell(b->on.ground);
     int rc = BATON_EAGAIN;
     while (rc == BATON_EAGAIN && !reactor_must_end(l)) {
-        uint32_t seen = bell_look(bell);
+        uint32_t seen = bell_read(bell);
         rc = late_step(b);
         if (rc == BATON_EAGAIN)
             bell_sleep(bell, seen, LATE_PAUSE_NS);

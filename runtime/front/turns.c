@@ -80,14 +80,14 @@ void turns_ring_all(struct baton *b)
 
 uint32_t turns_look(struct baton *b)
 {
-    uint32_t rings = bell_look(ground_bell(b->on.ground));
+    uint32_t rings = bell_read(ground_bell(b->on.ground));
     atomic_store_explicit(&b->loop.turns.seen, rings, memory_order_relaxed);
     return rings;
 }
 
 static bool has_rung(const struct baton *b)
 {
-    return bell_look(ground_bell(b->on.ground)) != atomic_load_explicit(&b->loop.turns.seen, memory_order_relaxed);
+    return bell_read(ground_bell(b->on.ground)) != atomic_load_explicit(&b->loop.turns.seen, memory_order_relaxed);
 }
 
 /* Where such a call is queued, no other thread makes turns until the reactor has taken it. */

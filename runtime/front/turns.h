@@ -92,7 +92,7 @@ void turns_wake(struct baton *b);
  */
 bool turns_polled(struct baton *b, bool any);
 
-/** A copy_look_fn of a struct baton: makes turns here if jobs run out and turns are lent, else wakes the reactor. */
+/** A copy_done_fn of a struct baton: makes turns here if jobs run out and turns are lent, else wakes the reactor. */
 void turns_worker(void *arg, bool runs_out);
 
 /**

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/page.h"
+#include "base/textbuf.h"
 #include "mpi/selftest.h"
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -300,25 +300,25 @@ const char *fabric_component(const struct fabric *f, const char *name)
     return is_open_mpi ? "sm" : "not named by this MPI"; /* sm alone gives its windows no name in Open MPI */
 }
 
-static void describe_segments(const struct fabric *f, struct page *p)
+static void describe_segments(const struct fabric *f, struct textbuf *p)
 {
     const struct windows *v = &f->windows;
-    page_print(p, "window on the node: %s, %d ranks, segment %.1f MiB at %p, pool %.1f MiB at +%" PRIu64 "\n",
-               fabric_component(f, v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20),
-               (void *)v->segment, (double)v->pool_bytes / (1 << 20), v->pool_offset);
+    textbuf_print(p, "window on the node: %s, %d ranks, segment %.1f MiB at %p, pool %.1f MiB at +%" PRIu64 "\n",
+                  fabric_component(f, v->shared_name), f->world.node_size, (double)v->segment_bytes / (1 << 20),
+                  (void *)v->segment, (double)v->pool_bytes / (1 << 20), v->pool_offset);
     if (v->has_huge)
-        page_print(p, "memory pages: huge\n");
+        textbuf_print(p, "memory pages: huge\n");
     else
-        page_print(p, "memory pages: those that the system chooses: %s\n", v->why_small);
+        textbuf_print(p, "memory pages: those that the system chooses: %s\n", v->why_small);
 }
 
-static void fabric_describe(const void *self, struct page *p)
+static void fabric_describe(const void *self, struct textbuf *p)
 {
     const struct fabric *f = self;
     const struct world *w = &f->world;
-    page_print(p, "world: rank %d of %d, node %" PRIu32 " of %" PRIu32 "%s, %s\n", w->rank, w->size,
-               w->node_of[w->rank], w->nodes, w->settings.fake_nodes ? " (pretended: BATON_FAKE_NODES)" : "",
-               w->mode == BATON_PROGRESS_THREAD ? "progress by a thread" : "progress by the caller");
+    textbuf_print(p, "world: rank %d of %d, node %" PRIu32 " of %" PRIu32 "%s, %s\n", w->rank, w->size,
+                  w->node_of[w->rank], w->nodes, w->settings.fake_nodes ? " (pretended: BATON_FAKE_NODES)" : "",
+                  w->mode == BATON_PROGRESS_THREAD ? "progress by a thread" : "progress by the caller");
     if (f->is_started)
         describe_segments(f, p);
 }

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
-#include "base/page.h"
+#include "base/textbuf.h"
 
 static int net_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
@@ -131,54 +131,54 @@ static void net_ring(void *self)
 
 /* ---- description ------------------------------------------------------------------------------------------------- */
 
-static void describe_far_windows(const struct fabric *f, struct page *p)
+static void describe_far_windows(const struct fabric *f, struct textbuf *p)
 {
     const struct windows *v = &f->windows;
     if (v->overlay == MPI_WIN_NULL)
-        page_print(p, "window over nodes: none, there is one node\n");
+        textbuf_print(p, "window over nodes: none, there is one node\n");
     else
-        page_print(p, "window over nodes: %s\n", fabric_component(f, v->overlay_name));
+        textbuf_print(p, "window over nodes: %s\n", fabric_component(f, v->overlay_name));
     if (v->exposure.way == EXPOSURE_SPAN)
-        page_print(p, "windows over engines' memory: one, from the first region to the last\n");
+        textbuf_print(p, "windows over engines' memory: one, from the first region to the last\n");
     if (v->exposure.way == EXPOSURE_NONE && v->exposure.why[0] != '\0')
-        page_print(p, "windows over engines' memory: none: %s\n", v->exposure.why);
+        textbuf_print(p, "windows over engines' memory: none: %s\n", v->exposure.why);
     if (v->exposure.way == EXPOSURE_EACH)
-        page_print(p, "windows over engines' memory: %d, one a region: %s\n", v->exposure.num, v->exposure.why);
+        textbuf_print(p, "windows over engines' memory: %d, one a region: %s\n", v->exposure.num, v->exposure.why);
 }
 
-static void describe_quirks(const struct fabric *f, struct page *p)
+static void describe_quirks(const struct fabric *f, struct textbuf *p)
 {
     const struct quirks *q = &f->quirks;
-    page_print(p, "mpi: %s\n", q->library);
+    textbuf_print(p, "mpi: %s\n", q->library);
     if (q->close_first)
-        page_print(p, "quirks: MPI_Finalize may abort or hang unless baton_close came before it\n");
+        textbuf_print(p, "quirks: MPI_Finalize may abort or hang unless baton_close came before it\n");
     if (f->windows.overlay == MPI_WIN_NULL)
         return;
-    page_print(p,
-               "quirks: %" PRIu32 " gets or %" PRIu32 " puts a request%s; put completion %s; flush within %" PRIu64
-               " operations (%s)\n",
-               q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_TUNE=rma_gets_per_request)" : "",
-               q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
+    textbuf_print(p,
+                  "quirks: %" PRIu32 " gets or %" PRIu32 " puts a request%s; put completion %s; flush within %" PRIu64
+                  " operations (%s)\n",
+                  q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_TUNE=rma_gets_per_request)" : "",
+                  q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
     if (q->one_thread)
-        page_print(p, "quirks: only the thread that opened the context may call MPI\n");
+        textbuf_print(p, "quirks: only the thread that opened the context may call MPI\n");
     if (q->keeps_window)
-        page_print(
+        textbuf_print(
             p, "quirks: the window over nodes is never freed; closing ends with BATON_EPEER, leave by baton_exit\n");
-    page_print(p,
-               "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
-               " bytes; short ones moved together by %" PRIu32 " requests at most; %d may be parked\n",
-               f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
-               f->rma.sieves.max, RMA_PARKED);
+    textbuf_print(p,
+                  "rma: %" PRIu64 " requests, %" PRIu64 " a peer, runs of %" PRIu64
+                  " bytes; short ones moved together by %" PRIu32 " requests at most; %d may be parked\n",
+                  f->world.settings.rma_requests, f->world.settings.rma_peer_requests, f->world.settings.rma_run_bytes,
+                  f->rma.sieves.max, RMA_PARKED);
 }
 
-static void net_describe(const void *self, struct page *p)
+static void net_describe(const void *self, struct textbuf *p)
 {
     const struct fabric *f = self;
     describe_far_windows(f, p);
     describe_quirks(f, p);
     ringing_describe(&f->ringing, &f->world, p);
-    page_print(p, "control: %d receives, %d places of messages and one a rank, at most %d a peer, %u credits\n",
-               INBOX_RECEIVES, SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
+    textbuf_print(p, "control: %d receives, %d places of messages and one a rank, at most %d a peer, %u credits\n",
+                  INBOX_RECEIVES, SLOTS_MAX, SLOTS_OF_PEER, ENVELOPE_CREDITS);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

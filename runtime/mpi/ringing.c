@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/page.h"
+#include "base/textbuf.h"
 
 #define TRY_NS (300 * CLOCK_NS_PER_MS)
 
@@ -127,7 +127,7 @@ void ringing_flush(struct ringing *r, const struct world *w)
                  w->settings.idle_us);
 }
 
-void ringing_describe(const struct ringing *r, const struct world *w, struct page *p)
+void ringing_describe(const struct ringing *r, const struct world *w, struct textbuf *p)
 {
     const struct doorbell *d = &r->doorbell;
     const struct obstacle o = obstacle_of(r);
@@ -136,12 +136,12 @@ void ringing_describe(const struct ringing *r, const struct world *w, struct pag
         return;
     print_why(r, &o, why);
     if (!d->is_open || !has_none(&o))
-        page_print(p, "doorbell: none, other nodes are looked for every %" PRIu64 " us: %s\n", w->settings.idle_us,
-                   why);
+        textbuf_print(p, "doorbell: none, other nodes are looked for every %" PRIu64 " us: %s\n", w->settings.idle_us,
+                      why);
     else if (!r->listens)
-        page_print(p, "doorbell: the caller makes progress and is not woken; it wakes others by UDP\n");
+        textbuf_print(p, "doorbell: the caller makes progress and is not woken; it wakes others by UDP\n");
     else
-        page_print(
+        textbuf_print(
             p, "doorbell: ranks of other nodes wake this one by UDP, at port %u; %" PRIu64 " other datagrams came\n",
             d->card.port, atomic_load_explicit(&d->strange, memory_order_relaxed));
 }

@@ -11,7 +11,7 @@
 #include "mpi/doorbell.h"
 #include "mpi/world.h"
 
-struct page;
+struct textbuf;
 
 struct ringing {
     struct doorbell doorbell;
@@ -27,6 +27,6 @@ bool ringing_is_rung(const struct ringing *r);
 /** At the end of a turn: sends what it owes. */
 void ringing_flush(struct ringing *r, const struct world *w);
 /** A line of text, where there are several nodes. */
-void ringing_describe(const struct ringing *r, const struct world *w, struct page *p);
+void ringing_describe(const struct ringing *r, const struct world *w, struct textbuf *p);
 
 #endif

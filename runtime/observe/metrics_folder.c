@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/held.h"
+#include "base/lockfile.h"
 
 #define TRIES 1000 /* to make a file in a folder that others remove meanwhile, since it is empty */
 
@@ -86,7 +86,7 @@ int metrics_folder_hold(const char *root, const char *name, char path[METRICS_PA
             error = ENAMETOOLONG;
         else if (error != 0)
             break; /* ENOENT too: there is no such root */
-        else if ((fd = held_make(path)) < 0)
+        else if ((fd = lockfile_make(path)) < 0)
             error = errno; /* ENOENT: the folder was empty, and has been removed */
     }
     errno = error;

@@ -20,8 +20,8 @@
 #define METRICS_PATH_BYTES 4096
 
 /**
- * Makes a file of that name in this user's folder, and holds it (base/held.h). A descriptor, and where the file is; or
- * -1 with errno: EEXIST: another one holds it.
+ * Makes a file of that name in this user's folder, and holds it (base/lockfile.h). A descriptor, and where the file is;
+ * or -1 with errno: EEXIST: another one holds it.
  */
 int metrics_folder_hold(const char *root, const char *name, char path[METRICS_PATH_BYTES]);
 

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/held.h"
+#include "base/lockfile.h"
 
 #define MAGIC UINT64_C(0x7363697274656d62) /* "bmetrics" */
 #define TRIES 200                          /* of a reader, while the page is written */
@@ -54,7 +54,7 @@ bool metrics_name_is_good(const char *name)
 
 bool metrics_view_is_alive(int fd)
 {
-    return held_is(fd);
+    return lockfile_is(fd);
 }
 
 /* ---- the rank's side --------------------------------------------------------------------------------------------- */
@@ -190,7 +190,7 @@ int metrics_view_open(const char *path, bool of_anybody, char why[METRICS_WHY_BY
         return METRICS_FOREIGN;
     }
     const bool is_whole = is_there && S_ISREG(status.st_mode) && read_whole(fd, &head, sizeof head, 0);
-    if ((!is_whole || head.magic == 0) && held_is(fd)) {
+    if ((!is_whole || head.magic == 0) && lockfile_is(fd)) {
         close(fd);
         return METRICS_NO_PAGE;
     }
@@ -328,7 +328,7 @@ static void sweep_one(void *arg, const char *path)
                  now_ns < renewed_ns + STAYS_NS;
     close(fd);
     if (is_begun || (is_page && !stays))
-        held_remove(path); /* not a page that is just being made: that is held */
+        lockfile_remove(path); /* not a page that is just being made: that is held */
 }
 
 void metrics_pages_sweep(const char *root)

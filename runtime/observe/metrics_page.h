@@ -3,8 +3,8 @@
  * metrics_page: one rank's metrics as a file in shared memory, which processes of the same user read.
  *
  * The file is a head, then a metrics_body. The writer renews it by a sequence lock: its number is odd while it writes.
- * It never waits for a reader, and a reader never writes. The writer holds the file for life (base/held.h): a page that
- * nobody holds is that of a dead process. Processes that the writer forks do not have it.
+ * It never waits for a reader, and a reader never writes. The writer holds the file for life (base/lockfile.h): a page
+ * that nobody holds is that of a dead process. Processes that the writer forks do not have it.
  *
  * The file lies in a folder of the user's own (metrics_folder.h), which stands in a root folder, METRICS_ROOT but in
  * tests. Its name is the job's name, METRICS_MARK and the rank; a further page of the same rank has ".1" to ".7" behind
@@ -45,8 +45,8 @@ void metrics_page_destroy(struct metrics_page *p);
 
 /**
  * Removes pages of this user's processes that are dead; those that stay, a minute after they were last renewed. Files
- * of such a name that are empty, or are pages no further, go too where nobody holds them (base/held.h), and so does a
- * folder that is empty then.
+ * of such a name that are empty, or are pages no further, go too where nobody holds them (base/lockfile.h), and so does
+ * a folder that is empty then.
  */
 void metrics_pages_sweep(const char *root);
 

@@ -15,7 +15,7 @@
 #include "base/bell.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/held.h"
+#include "base/lockfile.h"
 #include "base/latch.h"
 #include "base/thread.h"
 #include "observe/timeline_text.h"
@@ -165,7 +165,7 @@ static void *timeline_main(void *arg)
     struct timeline *t = arg;
     setpriority(PRIO_PROCESS, 0, LOWEST_NICE); /* of this thread alone; where CPUs are busy, it gets 1.5 % of one */
     for (;;) {
-        uint32_t seen = bell_look(&t->bell);
+        uint32_t seen = bell_read(&t->bell);
         bool stop = atomic_load_explicit(&t->stop, memory_order_acquire);
         drain(t);
         if (stop)
@@ -192,11 +192,11 @@ static char *path_of(const char *pattern, uint32_t rank)
 /* It is held, which keeps contexts of one world rank apart: their files have one name. */
 static int open_file(struct timeline *t)
 {
-    t->file = held_make_anyway(t->path);
+    t->file = lockfile_make_anyway(t->path);
     if (t->file >= 0)
         return 0;
     return error_set(BATON_ESYSTEM, "the timeline %s cannot be made: %s", t->path,
-                     errno == EEXIST ? held_why(t->path) : strerror(errno));
+                     errno == EEXIST ? lockfile_why(t->path) : strerror(errno));
 }
 
 static void read_boot(char *boot, size_t size)
@@ -225,7 +225,7 @@ static void begin_file(struct timeline *t, const struct timeline_wish *wish)
 static void timeline_free(struct timeline *t)
 {
     if (t->file >= 0)
-        held_drop(t->file);
+        lockfile_drop(t->file);
     free(t->records);
     free(t->buffer);
     free(t->path);

@@ -6,7 +6,7 @@
  * Whoever makes turns (front/turns.h) submits jobs and collects them. A worker copies, then fences (sfence: a release
  * store alone does not order streaming stores), then publishes the completion by a release store. The acquire of who
  * collects it pairs with that, so whatever is read afterwards is read after the last byte. Then a worker may make turns
- * itself (copy_look_fn).
+ * itself (copy_done_fn).
  */
 #ifndef BATON_SHM_COPY_H
 #define BATON_SHM_COPY_H
@@ -73,7 +73,7 @@ struct copy_end {
 struct copy_pool;
 
 /** See copy_pool_create. */
-typedef void copy_look_fn(void *arg, bool runs_out);
+typedef void copy_done_fn(void *arg, bool runs_out);
 
 /**
  * Starts `workers` threads that hold at most `depth` jobs between them, on the hardware threads `cpus` (base/thread.h).
@@ -82,7 +82,7 @@ typedef void copy_look_fn(void *arg, bool runs_out);
  * may see to it itself; so it is after copy_ask, too. It must not wait for anything. Returns 0, BATON_ENOMEM or
  * BATON_ESYSTEM.
  */
-int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_look_fn *look, void *arg,
+int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_done_fn *look, void *arg,
                      struct copy_pool **out);
 
 /** Wakes a worker to look for work, before its next job. False: jobs wait, or all have one. Any thread. */

@@ -46,7 +46,7 @@ struct shm_wish {
     uint64_t workers, worker_bytes;     /* threads that copy; bytes queued for each */
     uint64_t inline_bytes;              /* a move of at most so many is copied at once, by the reactor */
     const char *cpus;                   /* the hardware threads of these (base/thread.h) */
-    copy_look_fn *look;                 /* called by a worker: a job was copied, or it was asked (shm/copy.h) */
+    copy_done_fn *look;                 /* called by a worker: a job was copied, or it was asked (shm/copy.h) */
     void *arg;                          /* its first */
     const struct logger *log;
 };

@@ -49,7 +49,7 @@ struct copy_pool {
     _Atomic bool is_asked;    /* a worker is to look for work */
     _Atomic uint32_t busy;    /* workers that have a job */
     _Atomic uint32_t numbers; /* of workers, given out so far */
-    copy_look_fn *look;
+    copy_done_fn *look;
     void *arg;
     unsigned num_threads;
     pthread_t *threads;
@@ -110,7 +110,7 @@ static struct slot *next_job(struct copy_pool *p, unsigned *shorts)
 {
     uint64_t since = clock_now_ns();
     for (;;) {
-        uint32_t seen = bell_look(&p->work);
+        uint32_t seen = bell_read(&p->work);
         if (atomic_load_explicit(&p->is_asked, memory_order_relaxed) &&
             atomic_exchange_explicit(&p->is_asked, false, memory_order_acquire))
             p->look(p->arg, true);
@@ -163,7 +163,7 @@ static void pool_free(struct copy_pool *p)
     free(p);
 }
 
-int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_look_fn *look, void *arg,
+int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_done_fn *look, void *arg,
                      struct copy_pool **out)
 {
     struct copy_pool *p = calloc(1, sizeof *p);

@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "base/page.h"
+#include "base/textbuf.h"
 #include "wire/message.h"
 #include "mpi/quirks.h"
 #include "mpi/ringing.h"
@@ -303,7 +303,7 @@ static void describes_itself(void)
 {
     struct fabric *f = started();
     char text[2048], little[16];
-    struct page page = {text, sizeof text, 0}, small = {little, sizeof little, 0}, none = {NULL, 0, 0};
+    struct textbuf page = {text, sizeof text, 0}, small = {little, sizeof little, 0}, none = {NULL, 0, 0};
     describe(f, &page);
     describe(f, &small);
     describe(f, &none);
@@ -327,7 +327,7 @@ static void asks_for_huge_pages(void)
     const struct settings before = settings;
     for (int asks = 0; asks <= 1; asks++) {
         char text[2048];
-        struct page page = {text, sizeof text, 0};
+        struct textbuf page = {text, sizeof text, 0};
         settings.huge_pages = (uint64_t)asks;
         struct fabric *f = started();
         settings = before;
@@ -381,7 +381,7 @@ static void rings_across_nodes(void)
     for (uint32_t r = 0; r < n; r++)
         far += f->world.node_of[r] != f->world.node_of[me()];
     CHECK_EQ(f->net.is_rung(f), f->world.nodes > 1 && f->world.mode == BATON_PROGRESS_THREAD);
-    describe(f, &(struct page){text, sizeof text, 0});
+    describe(f, &(struct textbuf){text, sizeof text, 0});
     CHECK_EQ(strstr(text, "doorbell: ranks of other nodes wake this one by UDP") != NULL, f->net.is_rung(f));
     while ((got < n || (f->net.is_rung(f) && f->net.rings(f) < 2 * far)) && clock_now_ns() < deadline) {
         while (sent < n && send_letter(f, sent, 0))
@@ -517,15 +517,15 @@ static void rings_the_bell_of_the_node(void)
     struct fabric *f = started();
     uint32_t next = (me() + 1) % f->ground.num_peers, word = 0;
     uint32_t before = (me() + f->ground.num_peers - 1) % f->ground.num_peers;
-    uint32_t seen = bell_look(ground_bell(&f->ground));
+    uint32_t seen = bell_read(ground_bell(&f->ground));
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK_EQ(f->net.send(f, next, &word, sizeof word), 0);
     CHECK_EQ(next_event(f).kind, PORT_MESSAGE);
     if (f->world.node_of[before] == f->world.node_of[me()]) {
         uint64_t deadline = clock_now_ns() + PATIENCE_NS; /* the message may come before its bell */
-        while (bell_look(ground_bell(&f->ground)) == seen && clock_now_ns() < deadline)
+        while (bell_read(ground_bell(&f->ground)) == seen && clock_now_ns() < deadline)
             sched_yield();
-        CHECK(bell_look(ground_bell(&f->ground)) != seen);
+        CHECK(bell_read(ground_bell(&f->ground)) != seen);
     }
     closed(f);
 }

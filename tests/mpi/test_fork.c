@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/held.h"
+#include "base/lockfile.h"
 #include "mpi/world.h"
 #include "observe/metrics_page.h"
 #include "with_engine.h"
@@ -533,7 +533,7 @@ static bool trace_is_held(void)
     char path[64];
     trace_path(path, sizeof path);
     const int file = open(path, O_WRONLY | O_CLOEXEC);
-    const bool is_held = held_is(file);
+    const bool is_held = lockfile_is(file);
     CHECK(file >= 0);
     close(file);
     return is_held;

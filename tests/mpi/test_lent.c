@@ -683,7 +683,7 @@ static void the_offer_ends_though_its_reader_polls_no_more(void)
 /* How often the producer's bell has rung. */
 static uint32_t their_rings(void)
 {
-    return bell_look((struct bell *)(void *)f.b->on.ground->peers[harness.rank ^ 1].mapped);
+    return bell_read((struct bell *)(void *)f.b->on.ground->peers[harness.rank ^ 1].mapped);
 }
 
 /* The event of a want, by a thread that polls without a pause or sleeps on the descriptor, and does no more. */

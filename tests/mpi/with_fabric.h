@@ -106,7 +106,7 @@ static inline int meet(struct fabric *f)
 }
 
 /* What baton_describe says of the fabric. */
-static inline void describe(const struct fabric *f, struct page *page)
+static inline void describe(const struct fabric *f, struct textbuf *page)
 {
     f->calls.describe(f, page);
     f->net.describe(f, page);

@@ -3,7 +3,7 @@
  * test_broken_promise: the start finds out where MPI breaks a promise of the quirks table. By that table the requests
  * of osc/ucx cover the gets before them and the remote side of puts; the shim makes them complete early.
  */
-#include "base/page.h"
+#include "base/textbuf.h"
 #include "../mpi/with_fabric.h"
 #include "shim.h"
 
@@ -28,7 +28,7 @@ static void starts(char *text, size_t size, unsigned sum)
     struct fabric *f = started();
     logger.sink = NULL;
     logger.level = (enum log_level)settings.log;
-    struct page page = {text, size, 0};
+    struct textbuf page = {text, size, 0};
     describe(f, &page);
     for (uint64_t i = 0; i < POOL_BYTES; i++)
         if (!CHECK_EQ(pool_of(f)[i], 0))
@@ -73,7 +73,7 @@ static void tested_without_pools(void)
 {
     enum { SPARE = 2 << 20 };
     char text[4096];
-    struct page page = {text, sizeof text, 0};
+    struct textbuf page = {text, sizeof text, 0};
     struct fabric *f = opened();
     logger.sink = count;
     CHECK_EQ(start_with(f, META_BYTES + SPARE, 0, 0), 0);

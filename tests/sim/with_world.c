@@ -315,9 +315,9 @@ static void hear_bells(struct world *w, const struct world_rank *by)
 {
     for (uint32_t i = 0; world_words && i < w->num_ranks; i++) {
         struct world_rank *r = &w->ranks[i];
-        if (bell_look(&r->bell) == r->rings)
+        if (bell_read(&r->bell) == r->rings)
             continue;
-        r->rings = bell_look(&r->bell);
+        r->rings = bell_read(&r->bell);
         later(w, DUE_BELL, w->message_ns, by->rank, i, 0, 0);
     }
 }

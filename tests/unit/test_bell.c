@@ -40,7 +40,7 @@ static void timeout_is_honoured(void **state)
     bell_init(&b);
     for (size_t i = 0; i < sizeof timeouts_ms / sizeof timeouts_ms[0]; i++) {
         const uint64_t timeout_ns = timeouts_ms[i] * CLOCK_NS_PER_MS, begin = clock_now_ns();
-        bell_sleep(&b, bell_look(&b), timeout_ns);
+        bell_sleep(&b, bell_read(&b), timeout_ns);
         const uint64_t slept_ns = clock_now_ns() - begin;
         assert_in_range(slept_ns, timeout_ns, timeout_ns + 5 * NS_PER_S);
     }
@@ -52,7 +52,7 @@ static void ring_after_the_look_prevents_the_sleep(void **state)
     (void)state;
     struct bell b;
     bell_init(&b);
-    const uint32_t seen = bell_look(&b);
+    const uint32_t seen = bell_read(&b);
     bell_ring(&b);
     assert_true(sleep_is_cut_short(&b, seen));
     assert_int_equal(atomic_load(&b.asleep), 0);
@@ -65,7 +65,7 @@ static void ring_before_the_look_does_not(void **state)
     bell_init(&b);
     bell_ring(&b);
     const uint64_t begin = clock_now_ns();
-    bell_sleep(&b, bell_look(&b), 30 * CLOCK_NS_PER_MS);
+    bell_sleep(&b, bell_read(&b), 30 * CLOCK_NS_PER_MS);
     assert_true(clock_now_ns() - begin >= 30 * CLOCK_NS_PER_MS);
 }
 
@@ -75,9 +75,9 @@ static void count_wraps_round(void **state)
     struct bell b;
     bell_init(&b);
     atomic_store(&b.rings, UINT32_MAX);
-    const uint32_t seen = bell_look(&b);
+    const uint32_t seen = bell_read(&b);
     bell_ring(&b);
-    assert_int_equal(bell_look(&b), 0);
+    assert_int_equal(bell_read(&b), 0);
     assert_true(sleep_is_cut_short(&b, seen));
 }
 
@@ -106,7 +106,7 @@ static void one_ring_wakes_all(void **state)
     struct sleeper sleepers[SLEEPERS];
     bell_init(&b);
     for (int i = 0; i < SLEEPERS; i++) {
-        sleepers[i] = (struct sleeper){.bell = &b, .seen = bell_look(&b)};
+        sleepers[i] = (struct sleeper){.bell = &b, .seen = bell_read(&b)};
         assert_int_equal(pthread_create(&sleepers[i].thread, NULL, sleep_once, &sleepers[i]), 0);
     }
     while (atomic_load(&b.asleep) < SLEEPERS)
@@ -125,7 +125,7 @@ static void one_ring_wakes_all(void **state)
 /* A thread asleep on the bell until it rings or for long. */
 static void begin_to_sleep(struct bell *b, struct sleeper *s)
 {
-    *s = (struct sleeper){.bell = b, .seen = bell_look(b)};
+    *s = (struct sleeper){.bell = b, .seen = bell_read(b)};
     assert_int_equal(pthread_create(&s->thread, NULL, sleep_once, s), 0);
     while (atomic_load(&b->asleep) == 0)
         usleep(1000);
@@ -146,7 +146,7 @@ static bool is_woken(bool attends)
     if (!attends)
         usleep(1000);
     bell_ring_unattended(&b);
-    assert_int_equal(bell_look(&b), 1); /* who looks finds it in any case */
+    assert_int_equal(bell_read(&b), 1); /* who looks finds it in any case */
     usleep(attends ? 200000 : 5000);    /* on busy processors too, one that was woken has run by then */
     const bool woken = atomic_load(&b.asleep) == 0;
     bell_ring(&b);
@@ -177,7 +177,7 @@ struct court {
 static bool await(struct court *c, int side, uint32_t round)
 {
     for (;;) {
-        const uint32_t seen = bell_look(&c->bell[side]);
+        const uint32_t seen = bell_read(&c->bell[side]);
         /* relaxed: the bell alone must order the count */
         if (atomic_load_explicit(&c->thrown[!side], memory_order_relaxed) >= round)
             return true;

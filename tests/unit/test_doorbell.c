@@ -136,12 +136,12 @@ static void test_wakes(void **state)
     struct ranks w;
     open_all(&w);
     for (uint32_t from = 0; from < RANKS; from += 2) {
-        const uint32_t seen = bell_look(&w.rung[1]);
+        const uint32_t seen = bell_read(&w.rung[1]);
         const uint64_t began = clock_now_ns();
         ring(&w.bell[from], 1, began);
         bell_sleep(&w.rung[1], seen, 5000 * MS);
         assert_true(clock_now_ns() - began < 4000 * MS);
-        assert_int_not_equal(bell_look(&w.rung[1]), seen);
+        assert_int_not_equal(bell_read(&w.rung[1]), seen);
         assert_int_equal(doorbell_heard(&w.bell[1]), from / 2 + 1);
     }
     assert_int_equal(doorbell_heard(&w.bell[0]), 0);
@@ -533,7 +533,7 @@ static void test_silence(void **state)
     ring(&w.bell[1], 0, 1000 * MS);
     assert_true(is_heard(&w, 0, 1));
     assert_int_equal(doorbell_heard(&w.bell[1]), 0);
-    assert_int_equal(bell_look(&w.rung[1]), 0);
+    assert_int_equal(bell_read(&w.rung[1]), 0);
     close_all(&w);
 }
 

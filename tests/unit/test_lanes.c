@@ -107,17 +107,17 @@ static void test_messages_come_in_order(void **state)
     assert_true(lanes_lead_to(a.lanes, 5) && lanes_lead_to(a.lanes, 2) && !lanes_lead_to(a.lanes, 1) &&
                 !lanes_lead_everywhere(a.lanes));
     expect_nothing(b);
-    const uint32_t rings = bell_look(&g->bell[3]);
+    const uint32_t rings = bell_read(&g->bell[3]);
     send_text(a, 5, "one");
     send_text(a, 5, "two");
     send_text(b, 5, "to myself");
-    assert_int_equal(bell_look(&g->bell[3]) - rings, 0);
+    assert_int_equal(bell_read(&g->bell[3]) - rings, 0);
     ring(a); /* once for both */
-    assert_int_equal(bell_look(&g->bell[3]) - rings, 1);
+    assert_int_equal(bell_read(&g->bell[3]) - rings, 1);
     ring(a);
-    assert_int_equal(bell_look(&g->bell[3]) - rings, 1);
+    assert_int_equal(bell_read(&g->bell[3]) - rings, 1);
     ring(b);
-    assert_int_equal(bell_look(&g->bell[3]) - rings, 2);
+    assert_int_equal(bell_read(&g->bell[3]) - rings, 2);
     expect_text(b, 2, "one");
     expect_text(b, 5, "to myself"); /* the lanes have turns */
     expect_text(b, 2, "two");
@@ -134,19 +134,19 @@ static void test_a_message_that_can_wait(void **state)
     (void)state;
     struct ground *g = ground_create();
     struct side a = open_as(g, 2);
-    const uint32_t rings = bell_look(&g->bell[3]);
+    const uint32_t rings = bell_read(&g->bell[3]);
     assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_LATER), 0);
     ring(a);
-    assert_int_equal(bell_look(&g->bell[3]), rings);
+    assert_int_equal(bell_read(&g->bell[3]), rings);
     rings_ring(a.rings, RINGS_LATER);
-    assert_int_equal(bell_look(&g->bell[3]), rings + 1);
+    assert_int_equal(bell_read(&g->bell[3]), rings + 1);
     for (uint32_t i = 1; i < LANES_PLACES; i++)
         assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_LATER), 0);
     ring(a);
-    assert_int_equal(bell_look(&g->bell[3]), rings + 1);
+    assert_int_equal(bell_read(&g->bell[3]), rings + 1);
     assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_LATER), BATON_EAGAIN); /* what is next waits for them */
     ring(a);
-    assert_int_equal(bell_look(&g->bell[3]), rings + 2);
+    assert_int_equal(bell_read(&g->bell[3]), rings + 2);
     close_side(a);
     munmap(g, ground_bytes());
 }
@@ -183,22 +183,22 @@ static void test_a_full_lane(void **state)
     for (uint32_t i = 0; i < LANES_PLACES; i++)
         assert_int_equal(lanes_send(a.lanes, 2, &i, sizeof i, RINGS_NOW), 0);
     ring(a);
-    uint32_t rings = bell_look(&g->bell[0]);
+    uint32_t rings = bell_read(&g->bell[0]);
     assert_int_equal(lanes_send(a.lanes, 2, "x", 1, RINGS_NOW), BATON_EAGAIN);
     assert_int_equal(lanes_send(a.lanes, 2, "x", 1, RINGS_NOW), BATON_EAGAIN);
     send_text(a, 3, "to another one");
     expect_text(c, 0, "to another one");
     send_text(c, 2, "from another one");
     ring(c);
-    assert_int_equal(bell_look(&g->bell[0]), rings);
+    assert_int_equal(bell_read(&g->bell[0]), rings);
     assert_int_equal(lanes_take(b.lanes, &e, 1), 1);
     assert_int_equal(e.peer, 0);
-    assert_int_equal(bell_look(&g->bell[0]), rings);
+    assert_int_equal(bell_read(&g->bell[0]), rings);
     ring(b);
-    assert_int_equal(bell_look(&g->bell[0]), rings + 1);
+    assert_int_equal(bell_read(&g->bell[0]), rings + 1);
     expect_text(b, 3, "from another one"); /* before all that is left of the full lane */
     ring(b);
-    assert_int_equal(bell_look(&g->bell[0]), rings + 1);
+    assert_int_equal(bell_read(&g->bell[0]), rings + 1);
     send_text(a, 2, "the last");
     for (uint32_t i = 1; i < LANES_PLACES; i++) {
         uint32_t value;
@@ -441,7 +441,7 @@ static void send_for_ever(struct ground *g, uint32_t node_rank)
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
     while (!atomic_load(&g->over)) {
         struct letter m;
-        const uint32_t seen = bell_look(&g->bell[node_rank]);
+        const uint32_t seen = bell_read(&g->bell[node_rank]);
         write_letter(&m, atomic_load(&g->sent[node_rank]));
         const int rc = lanes_send(l.lanes, 0, &m, sizeof m, RINGS_NOW);
         ring(l);

@@ -161,12 +161,12 @@ static int end(void **state)
 
 static uint32_t rung(void)
 {
-    return bell_look(&they.mine);
+    return bell_read(&they.mine);
 }
 
 static uint32_t rung_theirs(void)
 {
-    return bell_look(&they.theirs);
+    return bell_read(&they.theirs);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/held.h"
+#include "base/lockfile.h"
 #include "observe/metrics_page.h"
 
 static char folder[] = "/tmp/baton-metrics-XXXXXX";
@@ -318,7 +318,7 @@ static void test_sweeping(void **state)
     fd = open(path_of("sized" METRICS_MARK "0"), O_CREAT | O_WRONLY, 0600);
     assert_int_equal(ftruncate(fd, 4096), 0);
     close(fd);
-    const int held = held_make(path_of("held" METRICS_MARK "0"));
+    const int held = lockfile_make(path_of("held" METRICS_MARK "0"));
     assert_true(held >= 0);
     metrics_pages_sweep(folder);
     assert_int_equal(access(path_of("begun" METRICS_MARK "0"), F_OK), -1);
@@ -379,7 +379,7 @@ static void test_a_page_that_is_being_made(void **state)
 {
     (void)state;
     make_own();
-    const int fd = held_make(path_of("job" METRICS_MARK "0"));
+    const int fd = lockfile_make(path_of("job" METRICS_MARK "0"));
     assert_true(fd >= 0);
     why[0] = '\0';
     assert_int_equal(metrics_view_open(path_of("job" METRICS_MARK "0"), false, why), METRICS_NO_PAGE);

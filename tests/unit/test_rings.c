@@ -64,9 +64,9 @@ static void close_ground(struct ground *g)
 /* Each bell has rung so often. */
 static void expect(struct ground *g, uint32_t a, uint32_t c, uint32_t d)
 {
-    assert_int_equal(bell_look(&g->bell[0]), a);
-    assert_int_equal(bell_look(&g->bell[2]), c);
-    assert_int_equal(bell_look(&g->bell[3]), d);
+    assert_int_equal(bell_read(&g->bell[0]), a);
+    assert_int_equal(bell_read(&g->bell[2]), c);
+    assert_int_equal(bell_read(&g->bell[3]), d);
 }
 
 static void test_once_a_turn(void **state)

@@ -270,7 +270,7 @@ static void move_all(bool write)
         }
     }
     assert_true(was_full);
-    assert_true(bell_look(&p.bell) > 0);
+    assert_true(bell_read(&p.bell) > 0);
     assert_true(moved == p.transfer.bytes && taken == moved);
     assert_memory_equal(mine, right, p.g.bytes);
     assert_memory_equal(theirs, right, p.g.bytes);
@@ -310,7 +310,7 @@ static void test_short_moves_are_copied_at_once(void **state)
         assert_int_equal(e.tag, 5);
         assert_int_equal(e.error, 0);
         assert_true(e.moved == p.transfer.bytes);
-        assert_int_equal(bell_look(&p.bell), 0);
+        assert_int_equal(bell_read(&p.bell), 0);
         assert_nothing(&p);
         pair_fini(&p);
     }
@@ -334,7 +334,7 @@ static void test_a_short_move_is_quiet_at_once(void **state)
 /* Moves so many legs, each whole, in one turn. So many of them are left to workers, each of which rings after one. */
 static void assert_left_to_workers(struct pair *p, uint64_t legs, uint32_t expected)
 {
-    const uint32_t before = bell_look(&p->bell);
+    const uint32_t before = bell_read(&p->bell);
     uint64_t moved = 0;
     for (uint64_t i = 0; i < legs; i++) {
         struct plan_cursor at = {0};
@@ -348,9 +348,9 @@ static void assert_left_to_workers(struct pair *p, uint64_t legs, uint32_t expec
             moved += events[i].moved;
     }
     assert_true(moved == legs * p->transfer.bytes);
-    for (int i = 0; i < 1000 && bell_look(&p->bell) - before < expected; i++)
+    for (int i = 0; i < 1000 && bell_read(&p->bell) - before < expected; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* a job can be collected before its worker rings */
-    assert_int_equal(bell_look(&p->bell) - before, expected);
+    assert_int_equal(bell_read(&p->bell) - before, expected);
 }
 
 /* A turn makes short copies of so many bytes; then, and behind what a worker has, it leaves them to workers. */

@@ -539,10 +539,10 @@ static void hear_bells(struct storm *s, uint32_t from)
 {
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         struct storm_rank *r = &s->ranks[i];
-        const bool is_rung = bell_look(&r->bell) != r->rings;
+        const bool is_rung = bell_read(&r->bell) != r->rings;
         if (r->wakes || (!is_rung && *(const uint64_t *)(const void *)r->words == 0))
             continue;
-        r->rings = bell_look(&r->bell);
+        r->rings = bell_read(&r->bell);
         r->wakes = true;
         struct storm_due *d = due(s, DUE_BELL, from, i, 0, 0);
         d->at = s->now + draw(s, from, i, is_rung ? STORM_MS : 2 * STORM_MS);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * held: see held.h. A holder locks the whole file, and a process that removes it locks the first byte, so the two can
- * be told apart. Nobody waits for a lock, but whoever makes a file waits a little for others to remove an old one.
+ * lockfile: see lockfile.h. A holder locks the whole file, and a process that removes it locks the first byte, so the
+ * two can be told apart. Nobody waits for a lock, but whoever makes a file waits a little for others to remove an old
+ * one.
  */
-#include "base/held.h"
+#include "base/lockfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,7 @@ static struct flock lock_of(enum way way)
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = way == HOLDS ? 0 : 1};
 }
 
-bool held_is(int fd)
+bool lockfile_is(int fd)
 {
     struct flock lock = lock_of(HOLDS);
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_len == 0;
@@ -55,7 +56,7 @@ static bool is_at(int fd, const char *path)
            opened.st_ino == there.st_ino;
 }
 
-/* As held_remove; *is_busy: somebody else removes it now, or has done so. */
+/* As lockfile_remove; *is_busy: somebody else removes it now, or has done so. */
 static bool remove_file(const char *path, bool *is_busy)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -64,7 +65,7 @@ static bool remove_file(const char *path, bool *is_busy)
     if (fd < 0)
         return false;
     if (take(fd, REMOVES) == OTHERS)
-        *is_busy = !held_is(fd);
+        *is_busy = !lockfile_is(fd);
     else if (is_mine(fd) && is_at(fd, path))
         is_removed = unlink(path) == 0;
     else
@@ -73,7 +74,7 @@ static bool remove_file(const char *path, bool *is_busy)
     return is_removed;
 }
 
-bool held_remove(const char *path)
+bool lockfile_remove(const char *path)
 {
     bool is_busy;
     return remove_file(path, &is_busy);
@@ -110,17 +111,17 @@ static int make(const char *path, bool needs_locks)
     return -1;
 }
 
-int held_make(const char *path)
+int lockfile_make(const char *path)
 {
     return make(path, true);
 }
 
-int held_make_anyway(const char *path)
+int lockfile_make_anyway(const char *path)
 {
     return make(path, false);
 }
 
-void held_drop(int fd)
+void lockfile_drop(int fd)
 {
     struct flock lock = lock_of(HOLDS);
     lock.l_type = F_UNLCK;
@@ -128,7 +129,7 @@ void held_drop(int fd)
     close(fd);
 }
 
-const char *held_why(const char *path)
+const char *lockfile_why(const char *path)
 {
     struct stat there;
     if (lstat(path, &there) != 0)

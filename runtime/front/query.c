@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report: what the engine hears and reads, in any thread: events, engines, handshakes under way, statistics. None
+/* query: what the engine hears and reads, in any thread: events, engines, handshakes under way, statistics. None
  * waits. */
 #include "front/context.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * held: a lock file, by whose name other processes see that its holder is alive. The holder has a lock on the open
+ * lockfile: a file by whose name other processes see that its holder is alive. The holder has a lock on the open
  * file. The kernel drops the lock when the last descriptor and mapping of the file are gone, however the process ends.
  * A second holder in the same process counts as another one. Any process of the user may remove a file that nobody
  * holds.
@@ -15,8 +15,8 @@
  * alone. A file that has the name already is removed first, only if it is a regular file of this user that nobody
  * holds. It is never written: another user may have made the name as a hard link to any file of this user.
  */
-#ifndef BATON_BASE_HELD_H
-#define BATON_BASE_HELD_H
+#ifndef BATON_BASE_LOCKFILE_H
+#define BATON_BASE_LOCKFILE_H
 
 #include <stdbool.h>
 
@@ -24,24 +24,24 @@
  * Makes an empty file and holds it, in place of one that nobody holds. A descriptor to read and write, or -1 with
  * errno: EEXIST: another one holds it, or it is no file of this user.
  */
-int held_make(const char *path);
+int lockfile_make(const char *path);
 
 /**
- * As held_make, on file systems without locks too: there nobody holds anything, and any process of the user may replace
- * the file.
+ * As lockfile_make, on file systems without locks too: there nobody holds anything, and any process of the user may
+ * replace the file.
  */
-int held_make_anyway(const char *path);
+int lockfile_make_anyway(const char *path);
 
 /** Closes the file and no longer holds it, although a forked process may have it open still. */
-void held_drop(int fd);
+void lockfile_drop(int fd);
 
 /** Why neither of them could make a file of that name (EEXIST), for a message: "that is another user's file". */
-const char *held_why(const char *path);
+const char *lockfile_why(const char *path);
 
 /** Whether anybody holds the open file. */
-bool held_is(int fd);
+bool lockfile_is(int fd);
 
 /** Removes the file, unless somebody holds it or it is no file of this user. Whether it did. */
-bool held_remove(const char *path);
+bool lockfile_remove(const char *path);
 
 #endif

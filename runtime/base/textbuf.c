@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* page: see page.h. */
-#include "base/page.h"
+/* textbuf: see textbuf.h. */
+#include "base/textbuf.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-void page_print(struct page *p, const char *format, ...)
+void textbuf_print(struct textbuf *p, const char *format, ...)
 {
     size_t at = (size_t)p->length < p->size ? (size_t)p->length : p->size;
     va_list args;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* held: who holds a file, who may remove it, and that no holder loses its name while others sweep. */
+/* lockfile: who holds a file, who may remove it, and that no holder loses its name while others sweep. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/held.h"
+#include "base/lockfile.h"
 #include "with_descriptors.h"
 
 static char folder[] = "/tmp/baton-held-XXXXXX";
@@ -54,7 +54,7 @@ static int remove_folder(void **state)
 static bool is_held(void)
 {
     int fd = open(path, O_RDONLY);
-    bool held = fd >= 0 && held_is(fd);
+    bool held = fd >= 0 && lockfile_is(fd);
     if (fd >= 0)
         close(fd);
     return held;
@@ -64,23 +64,23 @@ static void test_a_holder(void **state)
 {
     (void)state;
     struct stat status;
-    int fd = held_make(path);
+    int fd = lockfile_make(path);
     assert_true(fd >= 0);
     assert_int_equal(fstat(fd, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
     assert_true(is_held());
-    assert_int_equal(held_make(path), -1); /* in the same process too */
+    assert_int_equal(lockfile_make(path), -1); /* in the same process too */
     assert_int_equal(errno, EEXIST);
-    assert_false(held_remove(path));
+    assert_false(lockfile_remove(path));
     assert_int_equal(access(path, F_OK), 0);
     close(fd);
     assert_false(is_held());
-    fd = held_make(path); /* in place of one that nobody holds */
+    fd = lockfile_make(path); /* in place of one that nobody holds */
     assert_true(fd >= 0);
     assert_true(is_held());
     close(fd);
-    assert_true(held_remove(path));
-    assert_false(held_remove(path));
+    assert_true(lockfile_remove(path));
+    assert_false(lockfile_remove(path));
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -90,12 +90,12 @@ static void test_the_lowest_descriptor(void **state)
     (void)state;
     const int input = descriptor_free_lowest();
     for (int i = 0; i < 2; i++) { /* the second one removes the first one's file */
-        int fd = held_make(path);
+        int fd = lockfile_make(path);
         assert_int_equal(fd, STDIN_FILENO);
         assert_true(is_held());
         close(fd);
     }
-    assert_true(held_remove(path));
+    assert_true(lockfile_remove(path));
     descriptor_back(input);
 }
 
@@ -104,23 +104,23 @@ static void test_others(void **state)
 {
     (void)state;
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(held_make(path), -1);
-    assert_false(held_remove(path));
+    assert_int_equal(lockfile_make(path), -1);
+    assert_false(lockfile_remove(path));
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(symlink("/dev/null", path), 0);
-    assert_int_equal(held_make(path), -1);
-    assert_false(held_remove(path));
+    assert_int_equal(lockfile_make(path), -1);
+    assert_false(lockfile_remove(path));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(held_make(path), -1);
-    assert_false(held_remove(path));
+    assert_int_equal(lockfile_make(path), -1);
+    assert_false(lockfile_remove(path));
     assert_int_equal(unlink(path), 0);
     if (geteuid() != 0)
         return;
-    close(held_make(path));
+    close(lockfile_make(path));
     assert_int_equal(chown(path, 65534, 65534), 0);
-    assert_int_equal(held_make(path), -1);
-    assert_false(held_remove(path));
+    assert_int_equal(lockfile_make(path), -1);
+    assert_false(lockfile_remove(path));
     assert_int_equal(unlink(path), 0);
 }
 
@@ -135,7 +135,7 @@ static void test_a_forked_process(void **state)
     assert_int_equal(pipe(ends), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        int fd = held_make(path);
+        int fd = lockfile_make(path);
         char *at = ftruncate(fd, 4096) == 0 ? mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
         if (at == MAP_FAILED || madvise(at, 4096, MADV_DONTFORK) != 0)
             _exit(1);
@@ -155,22 +155,22 @@ static void test_a_forked_process(void **state)
     assert_int_equal(write(ends[1], "", 1), 1);
     close(ends[0]);
     close(ends[1]);
-    assert_true(held_remove(path));
+    assert_true(lockfile_remove(path));
 }
 
 /* A file that somebody is removing is not held. */
 static void test_a_remover(void **state)
 {
     (void)state;
-    close(held_make(path));
+    close(lockfile_make(path));
     int fd = open(path, O_RDWR);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
     assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
     assert_false(is_held());
-    assert_false(held_remove(path));
-    assert_int_equal(held_make(path), -1); /* it was stopped: who makes one does not wait for ever */
+    assert_false(lockfile_remove(path));
+    assert_int_equal(lockfile_make(path), -1); /* it was stopped: who makes one does not wait for ever */
     close(fd);
-    assert_true(held_remove(path));
+    assert_true(lockfile_remove(path));
 }
 
 /* Where files cannot be locked, none is left behind. */
@@ -179,7 +179,7 @@ static void test_no_locks(void **state)
     (void)state;
     const int before = descriptors_open();
     has_no_locks = true;
-    assert_int_equal(held_make(path), -1);
+    assert_int_equal(lockfile_make(path), -1);
     has_no_locks = false;
     assert_int_equal(errno, ENOLCK);
     assert_int_equal(access(path, F_OK), -1);
@@ -192,13 +192,13 @@ static void test_no_locks_needed(void **state)
     (void)state;
     has_no_locks = true;
     for (int i = 0; i < 2; i++) {
-        int fd = held_make_anyway(path);
+        int fd = lockfile_make_anyway(path);
         assert_true(fd >= 0);
         assert_false(is_held());
-        held_drop(fd);
+        lockfile_drop(fd);
     }
     assert_int_equal(unlink(path) + symlink("/dev/null", path), 0);
-    assert_int_equal(held_make_anyway(path), -1);
+    assert_int_equal(lockfile_make_anyway(path), -1);
     assert_int_equal(errno, EEXIST);
     has_no_locks = false;
     assert_int_equal(unlink(path), 0);
@@ -211,7 +211,7 @@ static void test_a_file_that_is_dropped(void **state)
     int ends[2];
     char byte;
     assert_int_equal(pipe(ends), 0);
-    int fd = held_make(path);
+    int fd = lockfile_make(path);
     assert_true(fd >= 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -219,30 +219,30 @@ static void test_a_file_that_is_dropped(void **state)
         _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
     }
     assert_true(is_held());
-    held_drop(fd);
+    lockfile_drop(fd);
     assert_false(is_held());
     close(ends[0]);
     close(ends[1]);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_true(held_remove(path));
+    assert_true(lockfile_remove(path));
 }
 
 /* What a message says of a name that is not to be had. */
 static void test_why(void **state)
 {
     (void)state;
-    assert_non_null(strstr(held_why(path), "No such file"));
+    assert_non_null(strstr(lockfile_why(path), "No such file"));
     assert_int_equal(symlink("/dev/null", path), 0);
-    assert_non_null(strstr(held_why(path), "link"));
+    assert_non_null(strstr(lockfile_why(path), "link"));
     assert_int_equal(unlink(path) + mkfifo(path, 0600), 0);
-    assert_non_null(strstr(held_why(path), "no regular file"));
+    assert_non_null(strstr(lockfile_why(path), "no regular file"));
     assert_int_equal(unlink(path), 0);
-    int fd = held_make(path);
-    assert_non_null(strstr(held_why(path), "another context"));
-    held_drop(fd);
+    int fd = lockfile_make(path);
+    assert_non_null(strstr(lockfile_why(path), "another context"));
+    lockfile_drop(fd);
     if (geteuid() == 0) {
         assert_int_equal(chown(path, 65534, 65534), 0);
-        assert_non_null(strstr(held_why(path), "another user's"));
+        assert_non_null(strstr(lockfile_why(path), "another user's"));
     }
     assert_int_equal(unlink(path), 0);
 }
@@ -269,10 +269,10 @@ static void test_makers_among_removers(void **state)
                 usleep(1);
             for (unsigned k = 0; k < PROCESSES; k++) {
                 snprintf(other, sizeof other, "%s.%u", path, k);
-                held_remove(other);
+                lockfile_remove(other);
             }
             snprintf(own, sizeof own, "%s.%u", path, i);
-            int fd = held_make(own);
+            int fd = lockfile_make(own);
             atomic_fetch_add(&s[round].gone, 1);
             for (unsigned n = 0; n < 1000000 && atomic_load(&s[round].gone) < PROCESSES; n++)
                 usleep(1);
@@ -288,7 +288,7 @@ static void test_makers_among_removers(void **state)
     for (unsigned i = 0; i < PROCESSES; i++) {
         char own[80];
         snprintf(own, sizeof own, "%s.%u", path, i);
-        assert_true(held_remove(own));
+        assert_true(lockfile_remove(own));
     }
     munmap(s, sizeof *s * ROUNDS);
 }
