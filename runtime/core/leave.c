@@ -54,7 +54,7 @@ static void tell_others(struct core *core)
             tell(core, i);
 }
 
-static void settle(struct core *core, uint32_t lost, bool is_own)
+static void decide(struct core *core, uint32_t lost, bool is_own)
 {
     struct leaving *l = core->leaving;
     bool first = l->lost == WIRE_NOBODY;
@@ -94,7 +94,7 @@ static void begin_watch(struct core *core)
         watch(core, i);
     for (uint32_t i = 0; i < core->c.directory->num_ranks && l->lost == WIRE_NOBODY; i++)
         if (peer_is_lost(core, i))
-            settle(core, i, true);
+            decide(core, i, true);
 }
 
 static void on_timer(struct core *core, struct timer *t)
@@ -123,7 +123,7 @@ int64_t core_loss(const struct core *core)
 void leave_on_loss(struct core *core, uint32_t rank)
 {
     if (core->leaving->watching && core->leaving->lost == WIRE_NOBODY && !peer_has_left(core, rank))
-        settle(core, rank, true);
+        decide(core, rank, true);
 }
 
 /* That rank closes without the others. */
@@ -134,7 +134,7 @@ static void on_lone_leave(struct core *core, uint32_t rank, const struct wire_su
     if (lost->rank != core->c.self)
         peer_note_host(core, lost->rank, lost->host);
     if (l->lost == WIRE_NOBODY || (l->lost == rank && l->is_own))
-        settle(core, lost->rank, false);
+        decide(core, lost->rank, false);
 }
 
 void leave_on_message(struct core *core, uint32_t rank, const struct wire_message *m)

@@ -35,7 +35,7 @@ void post_destroy(struct post *p)
 }
 
 /* Words about wants alone: beats would fill a timeline. */
-static void note(const struct post *p, enum timeline_kind kind, uint32_t peer, const struct wire_message *m)
+static void trace(const struct post *p, enum timeline_kind kind, uint32_t peer, const struct wire_message *m)
 {
     if (p->c->log->timeline != NULL && m->want_id != 0)
         timeline_add_message(p->c->log->timeline, kind, peer, m->number, m->want_id, wire_type_name(m->type));
@@ -80,7 +80,7 @@ void post_send(struct post *p, uint32_t peer, struct wire_message *m)
     m->number = post_number(p, peer);
     uint32_t bytes = wire_encode(m, data);
     int rc = BATON_EAGAIN;
-    note(p, TIMELINE_SENT, peer, m);
+    trace(p, TIMELINE_SENT, peer, m);
     if (p->of[peer].unsent == 0)
         rc = p->c->port->send(p->c->port->self, peer, data, bytes);
     count_add(&p->stats->messages_sent, 1);
@@ -182,7 +182,7 @@ bool post_open(struct post *p, const struct port_event *e, struct wire_message *
         count_add(&p->stats->messages_bad, !came_before);
         return false;
     }
-    note(p, TIMELINE_HEARD, e->peer, m);
+    trace(p, TIMELINE_HEARD, e->peer, m);
     return true;
 }
 

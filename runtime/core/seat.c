@@ -260,7 +260,7 @@ void reader_rest(struct core *core, struct reader *r)
 }
 
 /* Its end is not waited for any more, nor is a second word of it counted. */
-static void settle(struct core *core, struct seats *s, struct reader *r, int32_t error)
+static void count_end(struct core *core, struct seats *s, struct reader *r, int32_t error)
 {
     struct seat *seat = r->seat;
     if (error != 0 && s->error == 0) {
@@ -298,7 +298,7 @@ void reader_end(struct core *core, struct seats *s, struct reader *r, int32_t er
     reader_rest(core, r);
     r->state = READER_ENDED;
     if (!r->lost)
-        settle(core, s, r, error);
+        count_end(core, s, r, error);
 }
 
 void reader_lose(struct core *core, struct seats *s, struct reader *r)
@@ -306,5 +306,5 @@ void reader_lose(struct core *core, struct seats *s, struct reader *r)
     if (r->lost)
         return;
     r->lost = true;
-    settle(core, s, r, BATON_EPEER);
+    count_end(core, s, r, BATON_EPEER);
 }

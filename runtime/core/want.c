@@ -173,7 +173,7 @@ static void want_fail(struct core *core, struct want *want, baton_status_t statu
 }
 
 /* Looks at its legs and its tail. */
-static void settle(struct core *core, struct want *want)
+static void advance(struct core *core, struct want *want)
 {
     const struct ask *ask = &want->ask;
     const struct ask_failure *f = &ask->failure;
@@ -191,7 +191,7 @@ bool wants_on_legs(struct core *core)
     if (news == NULL)
         return false;
     struct ask *ask = (struct ask *)((char *)news - offsetof(struct ask, news));
-    settle(core, (struct want *)((char *)ask - offsetof(struct want, ask)));
+    advance(core, (struct want *)((char *)ask - offsetof(struct want, ask)));
     return true;
 }
 
@@ -201,7 +201,7 @@ void want_on_tail(struct core *core, struct want *want, int error)
     if (error != 0 && want->state == WANT_ACTIVE)
         want_fail(core, want, BATON_STATUS_FAILED, error, -1, "no zeros could be stored behind its tokens");
     else
-        settle(core, want);
+        advance(core, want);
 }
 
 static void on_deadline(struct core *core, struct timer *t)
@@ -393,7 +393,7 @@ static void want_begin(struct core *core, struct want *want)
     if (rc != 0)
         want_fail(core, want, BATON_STATUS_FAILED, rc, -1, why.text);
     else
-        settle(core, want);
+        advance(core, want);
 }
 
 static struct want *want_named(const struct core *core, const char *key, uint32_t attempt, uint32_t engine)

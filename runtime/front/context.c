@@ -82,7 +82,7 @@ static void context_free(struct baton *b)
     events_fini(&b->events);
     meter_fini(&b->loop.meter);
     reactor_fini(&b->loop);
-    lend_fini(&b->lent);
+    caller_fini(&b->caller);
     cache_free(b->cache);
     directory_destroy(b->directory);
     snapshot_fini(&b->snapshot);
@@ -112,10 +112,11 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     admission_init(&b->admission, (uint32_t)settings->requests, (uint32_t)settings->leases, hears);
     bool has_events = events_init(&b->events, admission_most_events(&b->admission));
     b->calls = calls_create(admission_most_calls(&b->admission));
-    lend_init(&b->lent);
-    bool lent = params->progress == BATON_PROGRESS_THREAD ||
-                lend_open(&b->lent, events_fd(&b->events)); /* AUTO: which thread level MPI gives is not known yet */
-    if (b->log.limits == NULL || !has_events || b->calls == NULL || !lent) {
+    caller_init(&b->caller);
+    bool is_open =
+        params->progress == BATON_PROGRESS_THREAD ||
+        caller_open(&b->caller, events_fd(&b->events)); /* AUTO: which thread level MPI gives is not known yet */
+    if (b->log.limits == NULL || !has_events || b->calls == NULL || !is_open) {
         context_free(b);
         return NULL;
     }
@@ -206,7 +207,7 @@ int context_open_on(const baton_open_params_t *params,
     b->on = on;
     b->log.rank = (int)b->on.ground->self;
     if (b->on.mode != BATON_PROGRESS_CALLER)
-        lend_fini(&b->lent);
+        caller_fini(&b->caller);
     b->incarnation = incarnation_new(b->on.ground->self);
     topo_find(NULL, &b->place);
     b->binding = binding;
@@ -260,7 +261,7 @@ int context_check_started(const struct baton *b)
 static int forget(struct baton *b)
 {
     events_forget(&b->events);
-    lend_fini(&b->lent);
+    caller_fini(&b->caller);
     b->on.world->forget(b->on.world->self);
     timeline_forget(b->log.timeline);
     return 0;

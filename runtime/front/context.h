@@ -28,7 +28,7 @@
 #include "front/calls.h"
 #include "front/closing.h"
 #include "front/events.h"
-#include "front/lend.h"
+#include "front/caller.h"
 #include "front/paths.h"
 #include "front/reactor.h"
 #include "front/snapshot.h"
@@ -90,7 +90,7 @@ struct baton {
     struct loop loop;
     struct closing closing;
     struct stall stall;
-    struct lent lent;
+    struct caller caller;
     struct start start;
 };
 

@@ -18,8 +18,8 @@ int baton_event_fd(const baton_t *b)
     if (rc != 0)
         return rc;
     events_watch((struct events *)&b->events); /* the context is no constant: baton_open made it */
-    int lent = lend_fd(&b->lent);
-    return lent >= 0 ? lent : events_fd(&b->events);
+    int own = caller_fd(&b->caller);
+    return own >= 0 ? own : events_fd(&b->events);
 }
 
 /* The i-th element of an array of the caller's, whose elements have that size. */
@@ -51,8 +51,8 @@ int baton_poll_sized(baton_t *b, void *events, int max, size_t size)
         rc = sized_check(size, "baton_event_t");
     if (rc != 0)
         return rc;
-    if (b->state == CONTEXT_STARTED && lend_is_mine(b))
-        lend_turn(b);
+    if (b->state == CONTEXT_STARTED && caller_is_mine(b))
+        caller_turn(b);
     int n = take_events(b, events, max, size);
     if (b->state == CONTEXT_STARTED && turns_polled(b, n > 0))
         n = take_events(b, events, max, size);
@@ -63,14 +63,14 @@ int baton_progress(baton_t *b)
 {
     int rc = context_check(b);
     if (rc == 0 && b->state == CONTEXT_WAITING)
-        lend_take(&b->lent);
+        caller_take(&b->caller);
     if (rc == 0)
         rc = context_check_started(b);
     if (rc != 0)
         return rc;
     if (b->on.mode != BATON_PROGRESS_CALLER)
         return error_set(BATON_ESTATE, "the reactor thread makes progress by itself");
-    lend_turn(b);
+    caller_turn(b);
     return (int)events_waiting(&b->events);
 }
 

@@ -121,7 +121,7 @@ static enum calls_passing clear(struct baton *b, struct outcome *outcome)
 }
 
 /* Of verdicts the timeline tells nothing. */
-static void note(struct baton *b, const baton_event_t *event)
+static void trace(struct baton *b, const baton_event_t *event)
 {
     if (b->log.timeline != NULL && event->type != BATON_EVENT_VERDICT)
         timeline_add(b->log.timeline, &(struct timeline_record){.kind = TIMELINE_REPORTED,
@@ -147,7 +147,7 @@ static bool publish(struct baton *b)
             return true;
         }
         l->kept.is_passed = true;
-        note(b, &l->kept.outcome->event);
+        trace(b, &l->kept.outcome->event);
     }
     if (!events_put(&b->events, l->kept.outcome))
         return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * reactor: the loop. One thread at a time makes Baton's MPI calls after start: this one, or the one that hears rings of
- * other nodes (or the caller's: see lend.h).
+ * other nodes (or the caller: front/caller.h).
  *
  * A turn drains submissions, collects what happened on the paths, steps the core and hands out events. What the reactor
  * does after a turn:

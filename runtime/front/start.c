@@ -294,7 +294,7 @@ static void begin_turns(struct baton *b, enum context_state from)
     binding_check(b);
     if (b->on.mode == BATON_PROGRESS_CALLER) {
         core_greet(b->core, clock_now_ns());
-        lend_start(&b->lent);
+        caller_start(&b->caller);
     }
     atomic_store_explicit(&b->start.is_whole, true, memory_order_release);
     atomic_compare_exchange_strong(&b->state, &from, CONTEXT_STARTED);
@@ -345,7 +345,7 @@ int baton_start(baton_t *b)
             fail(b, CONTEXT_OPEN);
         return rc;
     }
-    lend_take(&b->lent);
+    caller_take(&b->caller);
     if (all)
         begin_turns(b, CONTEXT_OPEN);
     else
@@ -465,7 +465,7 @@ int late_run(struct baton *b)
 /* Whether MPI bears that the calling thread goes on with the start. */
 static bool late_may(const struct baton *b)
 {
-    return b->on.mode != BATON_PROGRESS_CALLER || lend_is_mine(b) || b->on.world->bears_threads;
+    return b->on.mode != BATON_PROGRESS_CALLER || caller_is_mine(b) || b->on.world->bears_threads;
 }
 
 /* One look in the caller's thread, unless another thread is at it. */

@@ -154,7 +154,7 @@ static void learn(struct rma *r, struct rma_op *op, int rc, uint64_t now)
         rma_peer_flush(&r->peers, p);
 }
 
-static void note(const struct rma *r, const struct rma_op *op, uint64_t now)
+static void trace(const struct rma *r, const struct rma_op *op, uint64_t now)
 {
     if (r->world->log->timeline != NULL && rma_op_is_data(op))
         timeline_add(r->world->log->timeline, &(struct timeline_record){.kind = TIMELINE_BATCH,
@@ -182,7 +182,7 @@ static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
             sieve_empty(op->sieve);
         sieve_give_back(&r->sieves, op->sieve);
     }
-    note(r, op, now);
+    trace(r, op, now);
     op->ends_tag = op->is_forgotten && is_last(r, op);
     rma_op_finish(&r->ops, op);
 }

@@ -115,7 +115,7 @@ static void copying_remove(struct shm *s, struct copying *c)
     free(c);
 }
 
-static void note(const struct shm *s, const struct copy_end *end, const char *what)
+static void trace(const struct shm *s, const struct copy_end *end, const char *what)
 {
     if (s->log->timeline != NULL)
         timeline_add(s->log->timeline, &(struct timeline_record){.kind = TIMELINE_COPY,
@@ -131,7 +131,7 @@ static void note(const struct shm *s, const struct copy_end *end, const char *wh
 static bool job_ended(struct shm *s, const struct copy_end *end, struct port_event *event)
 {
     struct copying *c = copying_of(s, end->tag);
-    note(s, end, c != NULL ? "copy" : "hash or zero");
+    trace(s, end, c != NULL ? "copy" : "hash or zero");
     if (c == NULL) { /* hashes or zeros: no bytes are counted */
         *event = (struct port_event){.kind = PORT_WORKED, .tag = end->tag, .error = end->error};
         return true;
@@ -216,7 +216,7 @@ static bool copy_here(struct shm *s, const struct copy_job *job)
     const struct copy_end end = copy_now(job);
     a->event.moved = end.bytes;
     a->event.error = end.error;
-    note(s, &end, "copy");
+    trace(s, &end, "copy");
     s->inlined += end.bytes;
     return true;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lend: progress by the caller's thread (BATON_PROGRESS_CALLER), inside baton_poll and baton_progress.
+ * caller: progress by the caller's thread (BATON_PROGRESS_CALLER), inside baton_poll and baton_progress.
  *
  * An engine's loop that sleeps on baton_event_fd must also wake up to make turns. So that descriptor is an epoll set of
  * two: the descriptor of the events, and a timer that runs out when a reactor thread would have ended its sleep.
  */
-#ifndef BATON_FRONT_LEND_H
-#define BATON_FRONT_LEND_H
+#ifndef BATON_FRONT_CALLER_H
+#define BATON_FRONT_CALLER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 
 struct baton;
 
-struct lent {
+struct caller {
     int wake_fd, timer_fd;     /* the epoll set, and the timer in it; -1: none */
     _Atomic(pthread_t) thread; /* the thread whose baton_poll makes turns. Any thread reads this */
     struct owned turn;         /* held while a turn is under way. Its holder owns the fields below */
@@ -25,22 +25,22 @@ struct lent {
     uint64_t idle_since;       /* when turns began to find nothing to do; 0: the last turn did something */
 };
 
-void lend_init(struct lent *l);
+void caller_init(struct caller *l);
 /** Makes the descriptors. False: the system gives none. */
-bool lend_open(struct lent *l, int event_fd);
-void lend_fini(struct lent *l);
+bool caller_open(struct caller *l, int event_fd);
+void caller_fini(struct caller *l);
 /** The epoll set; -1: the reactor has a thread of its own. */
-int lend_fd(const struct lent *l);
+int caller_fd(const struct caller *l);
 
 /** The calling thread is the one that makes turns from now on. Any thread. */
-void lend_take(struct lent *l);
+void caller_take(struct caller *l);
 /** The last step of start: there is something to make turns for. */
-void lend_start(struct lent *l);
+void caller_start(struct caller *l);
 
 /** Whether the calling thread is the one that makes turns. False if the reactor has its own. Any thread. */
-bool lend_is_mine(const struct baton *b);
+bool caller_is_mine(const struct baton *b);
 
 /** Makes one turn in the calling thread, which makes turns from now on. Nothing, while another thread makes one. */
-void lend_turn(struct baton *b);
+void caller_turn(struct baton *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lend: see lend.h. */
+/* caller: see caller.h. */
 #include "front/context.h"
 
 #include <sys/epoll.h>
@@ -14,25 +14,25 @@ static bool watch(int set, int fd)
     return fd >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
-void lend_init(struct lent *l)
+void caller_init(struct caller *l)
 {
-    *l = (struct lent){.wake_fd = -1, .timer_fd = -1};
+    *l = (struct caller){.wake_fd = -1, .timer_fd = -1};
     owned_init(&l->turn);
 }
 
-bool lend_open(struct lent *l, int event_fd)
+bool caller_open(struct caller *l, int event_fd)
 {
     l->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     l->wake_fd = epoll_create1(EPOLL_CLOEXEC);
     return l->wake_fd >= 0 && watch(l->wake_fd, l->timer_fd) && watch(l->wake_fd, event_fd);
 }
 
-int lend_fd(const struct lent *l)
+int caller_fd(const struct caller *l)
 {
     return l->wake_fd;
 }
 
-void lend_fini(struct lent *l)
+void caller_fini(struct caller *l)
 {
     if (l->timer_fd >= 0)
         close(l->timer_fd);
@@ -42,7 +42,7 @@ void lend_fini(struct lent *l)
 }
 
 /* Sets the timer. 0: it runs out at once, and stays due until it is set again. */
-static void wake_in(struct lent *l, uint64_t ns)
+static void wake_in(struct caller *l, uint64_t ns)
 {
     if (ns == 0 && l->is_due)
         return;
@@ -53,28 +53,28 @@ static void wake_in(struct lent *l, uint64_t ns)
     timerfd_settime(l->timer_fd, 0, &in, NULL);
 }
 
-void lend_take(struct lent *l)
+void caller_take(struct caller *l)
 {
     atomic_store_explicit(&l->thread, pthread_self(), memory_order_relaxed);
 }
 
-void lend_start(struct lent *l)
+void caller_start(struct caller *l)
 {
     wake_in(l, 0);
 }
 
-bool lend_is_mine(const struct baton *b)
+bool caller_is_mine(const struct baton *b)
 {
     return b->on.mode == BATON_PROGRESS_CALLER &&
-           pthread_equal(atomic_load_explicit(&b->lent.thread, memory_order_relaxed), pthread_self());
+           pthread_equal(atomic_load_explicit(&b->caller.thread, memory_order_relaxed), pthread_self());
 }
 
-void lend_turn(struct baton *b)
+void caller_turn(struct baton *b)
 {
-    struct lent *l = &b->lent;
+    struct caller *l = &b->caller;
     if (!owned_try(&l->turn))
         return; /* another thread is making a turn */
-    lend_take(l);
+    caller_take(l);
     bool active = reactor_turn(b, clock_now_ns());
     if (active)
         l->idle_since = 0;
