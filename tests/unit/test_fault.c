@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Faults by rule and seed, over a port that writes down what reaches it. */
+/* Faults by rule and seed, over a port that keeps what reaches it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,43 +12,19 @@
 
 #include "base/clock.h"
 #include "fault/fault.h"
+#include "with_fakes.h"
 #include "with_messages.h"
 
 #define MS CLOCK_NS_PER_MS
 #define RANKS 4
-#define KEPT 64
 
-/* ---- a port ------------------------------------------------------------------------------------------------------ */
-
-static struct {
-    unsigned sent, no_credit; /* how many messages were taken; how many to refuse first */
-    struct {
-        uint32_t peer, bytes;
-        uint8_t data[WIRE_MESSAGE_MAX];
-    } last[KEPT];
-} port;
-
-static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
-{
-    assert_ptr_equal(self, &port);
-    if (port.no_credit > 0) {
-        port.no_credit--;
-        return BATON_EAGAIN;
-    }
-    unsigned at = port.sent++ % KEPT;
-    port.last[at].peer = peer;
-    port.last[at].bytes = bytes;
-    memcpy(port.last[at].data, message, bytes);
-    return 0;
-}
-
-static const struct port under = {.self = &port, .send = port_send};
+static struct fakes below;
 
 static struct faults *make_on(const char *text, uint32_t rank)
 {
     struct faults *f;
-    memset(&port, 0, sizeof port);
-    if (faults_create(text, rank, &under, RANKS, NULL, false, &f) != 0)
+    fakes_init(&below);
+    if (faults_create(text, rank, &below.port, RANKS, NULL, false, &f) != 0)
         fail_msg("\"%s\": %s", text, baton_errmsg());
     return f;
 }
@@ -83,17 +59,17 @@ static int send_to(struct faults *f, uint32_t peer, enum wire_type type, uint32_
 /* How many messages reach the port when one is sent. */
 static unsigned reach(struct faults *f, enum wire_type type)
 {
-    unsigned before = port.sent;
+    unsigned before = below.sent;
     assert_int_equal(send_to(f, 1, type, 1), 0);
-    return port.sent - before;
+    return below.sent - before;
 }
 
 static void assert_sent(unsigned at, uint32_t peer, uint32_t number)
 {
     struct wire_message m;
-    assert_true(at < port.sent);
-    assert_int_equal(port.last[at].peer, peer);
-    assert_int_equal(wire_decode(port.last[at].data, port.last[at].bytes, &m), 0);
+    assert_true(at < below.sent);
+    assert_int_equal(below.message[at].peer, peer);
+    assert_int_equal(wire_decode(below.message[at].data, below.message[at].bytes, &m), 0);
     assert_int_equal(m.number, number);
 }
 
@@ -127,7 +103,7 @@ static void test_rules_are_for_their_type_number_and_rank(void **state)
             assert_int_equal(take(f, type), !(t == 9 || type == t + 1));
         }
         assert_int_equal(faults_port(f)->send(faults_port(f)->self, 1, "what", 4), 0); /* no type: only * fits */
-        assert_int_equal(port.sent > 0 && port.last[(port.sent - 1) % KEPT].bytes == 4, t != 9);
+        assert_int_equal(below.sent > 0 && below.message[(below.sent - 1) % FAKES_KEPT].bytes == 4, t != 9);
         faults_destroy(f);
     }
     struct faults *f = make("drop@send.WANT#3,double@send.WANT#5");
@@ -174,15 +150,15 @@ static void test_delay_holds_back_what_is_behind(void **state)
     assert_int_equal(send_to(f, 1, WIRE_DONE, 3), 0);
     assert_int_equal(send_to(f, 2, WIRE_GRANT, 4), 0); /* to another rank: not held back */
     assert_int_equal(faults_filter(f, before + 50 * MS - 1, NULL, 0), 0);
-    assert_int_equal(port.sent, 1);
+    assert_int_equal(below.sent, 1);
     assert_sent(0, 2, 4);
     assert_true(faults_pending(f));
-    port.no_credit = 1; /* due, but the port has no credit: nothing overtakes it */
+    below.no_credit = 1; /* due, but the port has no credit: nothing overtakes it */
     faults_filter(f, after + 50 * MS, NULL, 0);
-    assert_int_equal(port.sent, 1);
+    assert_int_equal(below.sent, 1);
     assert_true(faults_pending(f));
     faults_filter(f, after + 50 * MS, NULL, 0);
-    assert_int_equal(port.sent, 5);
+    assert_int_equal(below.sent, 5);
     assert_sent(1, 1, 1);
     assert_sent(2, 1, 2);
     assert_sent(3, 1, 3);
@@ -206,9 +182,9 @@ static void test_corrupt_changes_one_byte(void **state)
         memcpy(data, whole, bytes);
         assert_int_equal(faults_port(f)->send(faults_port(f)->self, 1, data, bytes), 0);
         assert_memory_equal(data, whole, bytes); /* the sender's own bytes do not change */
-        assert_int_equal(changes(port.last[i].data, whole, bytes), 1);
+        assert_int_equal(changes(below.message[i].data, whole, bytes), 1);
         for (uint32_t k = 0; k < bytes; k++)
-            places[k] |= port.last[i].data[k] != whole[k];
+            places[k] |= below.message[i].data[k] != whole[k];
         struct port_event e = {.kind = PORT_MESSAGE, .data = data, .bytes = bytes};
         assert_int_equal(faults_filter(f, 0, &e, 1), 1);
         assert_int_equal(changes(data, whole, bytes), 1);
@@ -240,11 +216,11 @@ static unsigned drops(unsigned chance, unsigned seed, uint32_t rank, unsigned wa
     snprintf(text, sizeof text, "drop@send.*~%u:%u", chance, seed);
     struct faults *f = make_on(text, rank);
     for (unsigned i = 0; i < TRIES; i++) {
-        unsigned before = port.sent;
-        port.no_credit = waits;
+        unsigned before = below.sent;
+        below.no_credit = waits;
         while (send_to(f, i % RANKS, WIRE_WANT, i) != 0)
             ;
-        n += dropped[i] = port.sent == before;
+        n += dropped[i] = below.sent == before;
     }
     faults_destroy(f);
     return n;
@@ -275,11 +251,11 @@ static void test_a_message_is_counted_once_however_often_it_is_tried(void **stat
 {
     (void)state;
     struct faults *f = make("double@send.WANT#2,drop@send.WANT#3");
-    port.no_credit = 5;
+    below.no_credit = 5;
     for (unsigned i = 0; i < 5; i++)
         assert_int_equal(send_to(f, 1, WIRE_WANT, 1), BATON_EAGAIN);
     assert_int_equal(reach(f, WIRE_WANT), 1);
-    port.no_credit = 1;
+    below.no_credit = 1;
     assert_int_equal(send_to(f, 1, WIRE_WANT, 2), BATON_EAGAIN);
     assert_int_equal(reach(f, WIRE_WANT), 2);
     assert_int_equal(reach(f, WIRE_WANT), 0);

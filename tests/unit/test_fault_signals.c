@@ -15,106 +15,29 @@
 
 #include "base/clock.h"
 #include "fault/fault.h"
+#include "with_fakes.h"
 
 #define MS CLOCK_NS_PER_MS
 
 /* ---- a port whose answers can be told apart ---------------------------------------------------------------------- */
 
-static uint64_t raised;
-
-static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
-{
-    (void)self, (void)message;
-    return peer == 1 && bytes == 4 ? 10 : 0;
-}
-
-static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
-{
-    (void)self;
-    return peer == 1 && offset == 2 && bytes == 3 && tag == 4 ? 11 : 0;
-}
-
-static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
-{
-    (void)self;
-    return peer == 1 && offset == 2 && tag == 3 ? 12 : 0;
-}
-
-static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget)
-{
-    (void)self;
-    return leg->peer == 1 && budget == 2 ? 13 : BATON_EAGAIN;
-}
-
-static int port_settle(void *self, uint32_t peer, uint64_t tag)
-{
-    (void)self;
-    return peer == 1 && tag == 2 ? 14 : 0;
-}
-
-static enum path_park port_park(void *self, uint32_t peer, uint64_t tag)
-{
-    (void)self;
-    return peer == 1 && tag == 2 ? PATH_PARK_NEVER : PATH_PARK_QUIET;
-}
-
-static void port_raise(void *self, uint32_t slot, uint64_t generation)
-{
-    (void)self;
-    raised = slot * 100 + generation;
-}
-
-static enum port_alive port_alive(void *self, uint32_t peer)
-{
-    (void)self;
-    return peer == 1 ? PORT_DEAD : PORT_ALIVE;
-}
-
-static bool port_ended(void *self, uint32_t peer)
-{
-    (void)self;
-    return peer == 1;
-}
-
-static void hand_slot(void *self, uint32_t slot)
-{
-    (void)self;
-    raised = slot;
-}
-
-static enum handoff_taken hand_take(void *self, uint32_t peer, const struct handoff_want *want,
-                                    struct handoff_grant *grant)
-{
-    (void)self;
-    (void)want;
-    grant->slot = 15;
-    return peer == 1 ? HANDOFF_TAKEN : HANDOFF_ASK;
-}
-
-static void hand_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
-{
-    (void)self;
-    raised = peer * 1000 + slot * 100 + generation * 10 + (uint64_t)-error;
-}
-
-static const struct port_handoff hand = {
-    .enter = hand_slot, .leave = hand_slot, .take = hand_take, .give_back = hand_give_back};
-
-static const struct port under = {.path = {.read = port_read,
-                                           .board = port_board,
-                                           .move = port_move,
-                                           .settle = port_settle,
-                                           .park = port_park,
-                                           .ended = port_ended},
-                                  .send = port_send,
-                                  .raise = port_raise,
-                                  .alive = port_alive,
-                                  .handoff = &hand};
+static struct fakes below;
 
 static struct faults *make(const char *text)
 {
     struct faults *f;
-    assert_int_equal(faults_create(text, 0, &under, 2, NULL, true, &f), 0);
+    fakes_init(&below);
+    below.says.send = 10;
+    below.says.read = 11;
+    below.says.board = 12;
+    below.says.move = 13;
+    below.says.settle = 14;
+    below.says.park = PATH_PARK_NEVER;
+    below.says.alive = PORT_DEAD;
+    below.says.ended = true;
+    below.says.take = HANDOFF_TAKEN;
+    below.grant.slot = 15;
+    assert_int_equal(faults_create(text, 0, &below.port, 2, NULL, true, &f), 0);
     return f;
 }
 
@@ -137,7 +60,7 @@ enum {
 static const char *const does[] = {"send.*", "take.*", "card",  "table", "board",   "move",
                                    "settle", "enter",  "leave", "lease", "giveback"};
 
-/* Makes one of these events happen. Returns what the port or the filter said. */
+/* Makes one of these events happen. Returns what the port or the filter said, if it says something. */
 static int64_t do_one(struct faults *f, int what)
 {
     const struct port *p = faults_port(f);
@@ -160,15 +83,15 @@ static int64_t do_one(struct faults *f, int what)
         return p->path.settle(p->path.self, 1, 2);
     case DO_ENTER:
         p->handoff->enter(p->handoff->self, 16);
-        return (int64_t)raised;
+        return 0;
     case DO_LEAVE:
         p->handoff->leave(p->handoff->self, 17);
-        return (int64_t)raised;
+        return 0;
     case DO_LEASE:
         return p->handoff->take(p->handoff->self, 1, &(struct handoff_want){.rank = 1}, &grant) ? grant.slot : 0;
     case DO_GIVE_BACK:
         p->handoff->give_back(p->handoff->self, 1, 2, 3, -4);
-        return (int64_t)raised;
+        return 0;
     }
     return faults_filter(f, 0, &e, 1);
 }
@@ -179,25 +102,37 @@ static void test_what_the_port_says_is_handed_on(void **state)
     struct faults *f = make("double@send.*,drop@take.*#2,corrupt@card,stall@move");
     const struct port *p = faults_port(f);
     assert_int_equal(p->path.read(p->path.self, 1, 2, 3, 4), 11);
+    assert_called("read 1 2 3 4");
     assert_int_equal(do_one(f, DO_SEND), 10);
+    assert_called("send 1 4");
     assert_int_equal(do_one(f, DO_TAKE), 1);
     assert_int_equal(do_one(f, DO_TAKE), 0);
     assert_int_equal(do_one(f, DO_CARD), 1);
     assert_int_equal(do_one(f, DO_TABLE), 1);
     assert_int_equal(do_one(f, DO_BOARD), 12);
+    assert_called("board 1 2 3");
     assert_int_equal(do_one(f, DO_MOVE), 13);
+    assert_called("move 1 0 2 0");
     assert_int_equal(do_one(f, DO_SETTLE), 14);
-    assert_int_equal(do_one(f, DO_ENTER), 16);
-    assert_int_equal(do_one(f, DO_LEAVE), 17);
+    assert_called("settle 1 2");
+    do_one(f, DO_ENTER);
+    assert_called("enter 16");
+    do_one(f, DO_LEAVE);
+    assert_called("leave_slot 17");
     assert_int_equal(do_one(f, DO_LEASE), 15);
-    assert_int_equal(do_one(f, DO_GIVE_BACK), 1234);
-    assert_false(p->handoff->take(p->handoff->self, 0, &(struct handoff_want){.rank = 0}, &(struct handoff_grant){0}));
+    do_one(f, DO_GIVE_BACK);
+    assert_called("give_back 1 2 3 -4");
+    below.says.take = HANDOFF_ASK;
+    assert_int_equal(do_one(f, DO_LEASE), 0);
     assert_int_equal(p->path.park(p->path.self, 1, 2), PATH_PARK_NEVER);
+    assert_called("park 1 2");
     assert_int_equal(p->alive(p->self, 1), PORT_DEAD);
     assert_true(p->path.ended(p->path.self, 1));
+    below.says.ended = false;
     assert_false(p->path.ended(p->path.self, 0));
+    assert_called("ended 0");
     p->raise(p->self, 5, 6);
-    assert_int_equal(raised, 506);
+    assert_called("raise 5 6");
     faults_destroy(f);
 }
 
@@ -226,8 +161,10 @@ static void test_a_refused_move_is_no_event(void **state)
     struct path_leg leg = {.peer = 1, .cursor = &cursor};
     do_one(f, DO_MOVE);
     uint64_t before = clock_now_ns();
+    below.says.move = BATON_EAGAIN;
     for (int i = 0; i < 3; i++)
         assert_int_equal(p->path.move(p->path.self, &leg, 1), BATON_EAGAIN);
+    below.says.move = 13;
     assert_true(clock_now_ns() - before < 20 * MS);
     do_one(f, DO_MOVE);
     assert_true(clock_now_ns() - before >= 20 * MS);
