@@ -80,17 +80,11 @@ static int exchange(void *self, const void *row, uint32_t row_bytes, void *rows)
     return 0;
 }
 
-static bool is_lost(const void *self)
-{
-    (void)self;
-    return false;
-}
-
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
 static int make_segment(struct node_member *m, const struct world_segment *wish)
 {
-    struct ground *g = &m->ground;
+    struct ground *g = &m->fakes.ground;
     g->pool_offset = (GROUND_META_OFFSET + wish->meta_bytes + HUGE - 1) / HUGE * HUGE;
     m->bytes = g->pool_offset + wish->pool_bytes;
     m->mapped_bytes = m->bytes + HUGE;
@@ -111,7 +105,8 @@ static int start(void *self, const struct world_segment *wish)
     for (uint32_t i = 0; rc == 0 && i < m->node->num; i++) {
         const struct node_member *peer = &m->node->member[i];
         if (peer == m || !m->node->is_far)
-            m->peers[i] = (struct ground_peer){peer->ground.segment, peer->bytes, getpid(), m->node->is_far ? 0 : i};
+            m->peers[i] =
+                (struct ground_peer){peer->fakes.ground.segment, peer->bytes, getpid(), m->node->is_far ? 0 : i};
     }
     return rc;
 }
@@ -121,29 +116,11 @@ static int expose(void *self, const struct path_regions *mine)
     struct node_member *m = self;
     if (mine->num > 0)
         m->mine = *mine;
-    m->net.exposes = true;
+    m->fakes.net.exposes = true;
     return agree(m, "exposed", 0);
 }
 
-static int doorbell(void *self, void (*rung)(void *arg), void *arg, const char *cpus)
-{
-    (void)self, (void)rung, (void)arg, (void)cpus; /* the net rings by itself */
-    return 0;
-}
-
-static int selftest(void *self, uint64_t offset, uint64_t bytes)
-{
-    (void)self, (void)offset, (void)bytes;
-    return 0;
-}
-
 /* ---- caches that come late, and closing -------------------------------------------------------------------------- */
-
-static int meet_init(void *self)
-{
-    (void)self;
-    return 0;
-}
 
 /* Whether all members have set that flag. */
 static int barrier(struct node_member *m, bool *mine, size_t flag)
@@ -163,51 +140,11 @@ static int meet(void *self, bool is_here)
     return is_here || m->is_here ? barrier(m, &m->is_here, offsetof(struct node_member, is_here)) : BATON_EAGAIN;
 }
 
-static void meet_missing(const void *self, char *text, size_t size)
-{
-    (void)self;
-    snprintf(text, size, "%s", "");
-}
-
-static int meet_close(void *self, uint64_t until_ns)
-{
-    (void)self, (void)until_ns;
-    return BATON_ECLOSED;
-}
-
 static int leave(void *self, bool late)
 {
     struct node_member *m = self;
     const int rc = barrier(m, &m->has_left, offsetof(struct node_member, has_left));
     return rc == BATON_EAGAIN && late ? error_set(BATON_ETIMEDOUT, "not all members have left") : rc;
-}
-
-static bool silence(void *self)
-{
-    (void)self;
-    return true;
-}
-
-static void hurry(void *self, uint64_t left_ms)
-{
-    (void)self, (void)left_ms;
-}
-
-static int on_finalize(void *self, void (*hook)(void *arg), void *arg)
-{
-    (void)self, (void)hook, (void)arg;
-    return 0;
-}
-
-static void finalize(void *self)
-{
-    (void)self;
-}
-
-static int leave_open(void *self, const char *why)
-{
-    (void)self;
-    return error_set(BATON_EPEER, "%s", why);
 }
 
 static int close_member(void *self, int local)
@@ -217,11 +154,6 @@ static int close_member(void *self, int local)
     if (rc == 0 && m->mapping != NULL)
         munmap(m->mapping, m->mapped_bytes);
     return rc;
-}
-
-static void forget(void *self)
-{
-    (void)self;
 }
 
 static void describe(const void *self, struct textbuf *page)
@@ -274,7 +206,7 @@ static int net_send(void *self, uint32_t peer, const void *message, uint32_t byt
     if (rc != 0)
         return rc;
     atomic_fetch_add(&m->sent, 1);
-    bell_ring(ground_bell(&to->ground));
+    bell_ring(ground_bell(&to->fakes.ground));
     return 0;
 }
 
@@ -284,21 +216,21 @@ static int net_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, 
     const struct node_member *of = &m->node->member[peer];
     if (offset > of->bytes || bytes > of->bytes - offset)
         return BATON_EMESSAGE;
-    return put(m, (struct port_event){.kind = PORT_READ, .tag = tag, .bytes = bytes}, of->ground.segment + offset,
+    return put(m, (struct port_event){.kind = PORT_READ, .tag = tag, .bytes = bytes}, of->fakes.ground.segment + offset,
                false);
 }
 
 static int net_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct node_member *m = self;
-    _Atomic uint64_t *word = (void *)(m->node->member[peer].ground.segment + offset);
+    _Atomic uint64_t *word = (void *)(m->node->member[peer].fakes.ground.segment + offset);
     return put(m, (struct port_event){.kind = PORT_BOARD, .tag = tag, .generation = atomic_load(word)}, NULL, false);
 }
 
 static int64_t net_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct node_member *m = self;
-    const uint64_t base = leg->theirs->is_wrapped ? 0 : (uintptr_t)m->node->member[leg->peer].ground.segment;
+    const uint64_t base = leg->theirs->is_wrapped ? 0 : (uintptr_t)m->node->member[leg->peer].fakes.ground.segment;
     struct plan_run runs[RUNS];
     struct port_event event = {.kind = PORT_MOVED, .tag = leg->tag, .runs = 1};
     uint32_t n;
@@ -341,12 +273,6 @@ static enum path_park net_park(void *self, uint32_t peer, uint64_t tag)
     return PATH_PARK_QUIET;
 }
 
-static bool net_ended(void *self, uint32_t peer)
-{
-    (void)self, (void)peer;
-    return false;
-}
-
 static int net_progress(void *self, struct port_event *events, int max)
 {
     struct node_member *m = self;
@@ -371,98 +297,35 @@ static bool net_busy(const void *self)
     return atomic_load(&m->waiting) > 0;
 }
 
-static void net_sync(void *self)
-{
-    (void)self;
-    atomic_thread_fence(memory_order_seq_cst);
-}
-
-static bool net_is_rung(const void *self)
-{
-    (void)self;
-    return true;
-}
-
-static uint32_t net_rings(const void *self)
-{
-    (void)self;
-    return 0;
-}
-
-static void net_ring(void *self)
-{
-    (void)self;
-}
-
-static bool net_failed(const void *self)
-{
-    (void)self;
-    return false;
-}
-
-static struct net_counts net_counts(const void *self)
-{
-    (void)self;
-    return (struct net_counts){0};
-}
-
-static void net_describe(const void *self, struct textbuf *page)
-{
-    (void)self;
-    textbuf_print(page, "net: made up\n");
-}
-
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void fill(struct node_member *m)
 {
-    m->ground = (struct ground){
+    struct fakes *f = &m->fakes;
+    fakes_init(f);
+    f->says.is_rung = true; /* the net rings by itself */
+    f->says.meet_close = BATON_ECLOSED;
+    f->ground = (struct ground){
         .self = m->self, .num_peers = m->node->num, .places = m->node->is_far ? 1 : m->node->num, .peers = m->peers};
-    m->net = (struct net){.path = {.self = m,
-                                   .read = net_read,
-                                   .board = net_board,
-                                   .move = net_move,
-                                   .settle = net_settle,
-                                   .park = net_park,
-                                   .ended = net_ended,
-                                   .progress = net_progress,
-                                   .busy = net_busy,
-                                   .kind = BATON_PATH_RMA,
-                                   .name = "rma"},
-                          .self = m,
-                          .has_nodes = m->node->is_far,
-                          .send = net_send,
-                          .sync = net_sync,
-                          .is_rung = net_is_rung,
-                          .rings = net_rings,
-                          .ring = net_ring,
-                          .failed = net_failed,
-                          .counts = net_counts,
-                          .describe = net_describe};
-    m->world = (struct world_calls){.self = m,
-                                    .node = m->node->is_far ? m->self : 0,
-                                    .bears_threads = true,
-                                    .agree = agree,
-                                    .least = least,
-                                    .exchange = exchange,
-                                    .is_lost = is_lost,
-                                    .start = start,
-                                    .expose = expose,
-                                    .doorbell = doorbell,
-                                    .selftest = selftest,
-                                    .meet_init = meet_init,
-                                    .meet = meet,
-                                    .meet_missing = meet_missing,
-                                    .meet_close = meet_close,
-                                    .leave = leave,
-                                    .silence = silence,
-                                    .hurry = hurry,
-                                    .on_finalize = on_finalize,
-                                    .finalize = finalize,
-                                    .close = close_member,
-                                    .leave_open = leave_open,
-                                    .forget = forget,
-                                    .describe = describe};
+    f->net.has_nodes = m->node->is_far;
+    f->net.send = net_send;
+    f->net.path.read = net_read;
+    f->net.path.board = net_board;
+    f->net.path.move = net_move;
+    f->net.path.settle = net_settle;
+    f->net.path.park = net_park;
+    f->net.path.progress = net_progress;
+    f->net.path.busy = net_busy;
+    f->world.node = m->node->is_far ? m->self : 0;
+    f->world.agree = agree;
+    f->world.least = least;
+    f->world.exchange = exchange;
+    f->world.start = start;
+    f->world.expose = expose;
+    f->world.meet = meet;
+    f->world.leave = leave;
+    f->world.close = close_member;
+    f->world.describe = describe;
 }
 
 void node_init(struct node *n, uint32_t num, bool is_far)
@@ -492,7 +355,7 @@ static int find(void *arg, const struct opening *o, struct footing *out)
     struct node_member *m = arg;
     const int rc = agree(m, "open", o->local);
     if (rc == 0)
-        *out = (struct footing){&m->ground, &m->net, &m->world, m->node->mode};
+        *out = (struct footing){&m->fakes.ground, &m->fakes.net, &m->fakes.world, m->node->mode};
     return rc;
 }
 

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "front/context.h"
+#include "with_fakes.h"
 
 #define NODE_MEMBERS 4
 #define NODE_ROW_BYTES 512 /* at most, of what members exchange */
@@ -18,12 +19,10 @@
 struct node_item; /* an event that waits to be handed out */
 
 struct node_member {
+    struct fakes fakes; /* first: `self` of its tables */
     struct node *node;
     uint32_t self;
-    struct ground ground;
     struct ground_peer peers[NODE_MEMBERS];
-    struct net net;
-    struct world_calls world;
     void *mapping;
     uint64_t mapped_bytes, bytes; /* of the mapping; of the segment in it */
     struct path_region pool;

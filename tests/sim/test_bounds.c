@@ -15,21 +15,21 @@
 
 #include "core_inside.h"
 #include "with_clock.h"
+#include "with_fakes.h"
 
 #define MS UINT64_C(1000000)
 
 struct lone {
+    struct fakes fakes; /* first: `self` of the port */
     struct settings settings;
     struct logger log;
     struct directory *directory;
     struct core *core;
-    struct port port;
     baton_geometry_t geometry;
     baton_tensor_t tensor;
     baton_path_t *path;
     uint8_t *arena;
     uint64_t now;
-    uint32_t cards; /* asked for */
     uint32_t sent[WIRE_TYPE_LAST + 1];
     uint32_t numbers[2048]; /* by rank: of the last message from it */
 };
@@ -41,24 +41,6 @@ static int drop_message(void *self, uint32_t peer, const void *message, uint32_t
     assert_int_equal(wire_decode(message, bytes, &m), 0);
     ((struct lone *)self)->sent[m.type]++;
     return 0;
-}
-
-static int never_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
-{
-    (void)peer, (void)offset, (void)bytes, (void)tag;
-    ((struct lone *)self)->cards++;
-    return 0;
-}
-
-static void no_raise(void *self, uint32_t slot, uint64_t generation)
-{
-    (void)self, (void)slot, (void)generation;
-}
-
-static enum port_alive unknown(void *self, uint32_t peer)
-{
-    (void)self, (void)peer;
-    return PORT_UNKNOWN;
 }
 
 /* The first rank of the rows, which has the whole of a small cache. */
@@ -90,8 +72,10 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
                                      .layers_total = 1,
                                      .layer_count = 1};
     assert_int_equal(baton_geometry_layout(&l->geometry, &l->tensor, 0), 0);
-    l->port = (struct port){
-        .self = l, .path = {.self = l, .read = never_read}, .send = drop_message, .raise = no_raise, .alive = unknown};
+    fakes_init(&l->fakes);
+    l->fakes.says.alive = PORT_UNKNOWN;
+    l->fakes.port.send = drop_message;
+    l->fakes.port.handoff = NULL;
     struct core_config config = {.settings = &l->settings,
                                  .directory = l->directory,
                                  .geometry = &l->geometry,
@@ -99,7 +83,7 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
                                  .path_out = l->path,
                                  .arena = l->arena,
                                  .arena_bytes = 1 << 20,
-                                 .port = &l->port,
+                                 .port = &l->fakes.port,
                                  .log = &l->log};
     assert_int_equal(core_create(&config, &l->core), 0);
 }
@@ -276,7 +260,7 @@ static void a_large_engine_is_met_in_short_turns(void **state)
         large_init(&l, shape);
         turn(&l, &t, want(&l, 1), NULL);
         turn(&l, &t, want(&l, 2), NULL);
-        assert_int_equal(l.cards, 0);
+        assert_int_equal(l.fakes.asked.read, 0);
         assert_true(core_is_busy(l.core));
         assert_int_equal(core_pending(l.core, l.now, pending, 2), 1);
         assert_int_equal(pending[0].wants, 2);
@@ -285,7 +269,7 @@ static void a_large_engine_is_met_in_short_turns(void **state)
             turn(&l, &t, NULL, NULL);
         }
         check_turns("wanted", shape, &t);
-        assert_int_equal(l.cards, link_num_contacts(link_of(l.core, 1, NULL, NULL)));
+        assert_int_equal(l.fakes.asked.read, link_num_contacts(link_of(l.core, 1, NULL, NULL)));
         assert_int_equal(link_state(link_of(l.core, 1, NULL, NULL)), LINK_SHAKING);
         lone_fini(&l);
     }

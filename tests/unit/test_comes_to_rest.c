@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "front/context.h"
+#include "with_fakes.h"
 #include "with_heard.h"
 
 #define BEGAN_NS (100 * CLOCK_NS_PER_S)
@@ -20,7 +21,7 @@
 
 /* What they say, and what they were asked. */
 static struct {
-    bool is_quiet, is_given_up, has_failed, busy;
+    bool is_quiet, is_given_up;
     int64_t loss;
     int leave;
     unsigned shut, left, asked, asked_late;
@@ -65,18 +66,6 @@ bool core_is_given_up(const struct core *core)
     return they.is_given_up;
 }
 
-static bool busy(const void *self)
-{
-    (void)self;
-    return they.busy;
-}
-
-static bool failed(const void *self)
-{
-    (void)self;
-    return they.has_failed;
-}
-
 static int leave(void *self, bool late)
 {
     (void)self;
@@ -85,15 +74,13 @@ static int leave(void *self, bool late)
     return they.leave == 0 || they.leave == BATON_EAGAIN ? they.leave : error_set(they.leave, "nobody hears");
 }
 
-static const struct net net = {.path = {.busy = busy}, .failed = failed};
-static const struct world_calls world = {.leave = leave};
-
 void snapshot_put_why(struct snapshot *s, const char *why)
 {
     (void)s;
     snprintf(they.why, sizeof they.why, "%s", why);
 }
 
+static struct fakes fakes;
 static struct baton b;
 
 /* A context that begins to close: quiet, and every rank has left. */
@@ -104,7 +91,9 @@ static void begin(enum context_state state)
     they.is_quiet = true;
     they.loss = -1;
     memset(&b, 0, sizeof b);
-    b.on = (struct footing){.net = &net, .world = &world};
+    fakes_init(&fakes);
+    fakes.world.leave = leave;
+    b.on = (struct footing){.net = &fakes.net, .world = &fakes.world};
     b.settings.close_ms = CLOSE_MS;
     b.settings.peer_ms = PEER_MS;
     b.settings.beat_ms = BEAT_MS;
@@ -156,10 +145,10 @@ static void test_what_is_under_way(void **state)
     they.is_quiet = false;
     assert_int_equal(comes_to(CLOSE_MS), BATON_EPEER);
     begin(CONTEXT_STARTED);
-    they.busy = true;
+    fakes.says.net_busy = true;
     assert_int_equal(comes_to(CLOSE_MS), BATON_EPEER);
     assert_int_equal(they.asked, 0);
-    they.busy = false;
+    fakes.says.net_busy = false;
     assert_int_equal(step(CLOSE_MS), 0);
 }
 
@@ -185,9 +174,9 @@ static void test_a_start_that_failed(void **state)
     (void)state;
     begin(CONTEXT_FAILED);
     they.loss = 1;
-    they.busy = true;
+    fakes.says.net_busy = true;
     assert_int_equal(step(1), BATON_EAGAIN);
-    they.busy = false;
+    fakes.says.net_busy = false;
     assert_int_equal(step(2), 0);
     assert_int_equal(they.asked, 0);
     assert_int_equal(heard.num_lines, 0);
@@ -199,11 +188,11 @@ static void test_nobody_can_be_told(void **state)
 {
     (void)state;
     begin(CONTEXT_STARTED);
-    they.has_failed = true;
+    fakes.says.failed = true;
     assert_int_equal(step(1), 0);
     assert_int_equal(they.asked, 0);
     assert_true(closing_is_alone(&b.closing));
-    they.has_failed = false; /* once is enough */
+    fakes.says.failed = false; /* once is enough */
     assert_int_equal(step(2), 0);
     assert_true(closing_is_alone(&b.closing));
 }
@@ -282,9 +271,9 @@ static void test_calls_that_were_given_up_and_end(void **state)
     assert_int_equal(step(1000), BATON_EAGAIN);
     they.is_quiet = true;
     assert_int_equal(step(1001), BATON_EAGAIN);
-    they.busy = true; /* the message that says so, say */
+    fakes.says.net_busy = true; /* the message that says so, say */
     assert_int_equal(step(1000 + GRACE_MS + 1), BATON_EAGAIN);
-    they.busy = false;
+    fakes.says.net_busy = false;
     assert_int_equal(step(CLOSE_MS), BATON_EAGAIN);
     assert_int_equal(they.asked_late, 0);
     they.leave = 0;

@@ -207,7 +207,7 @@ static void test_neighbours(void **state)
     hand_off_many(BATON_PATH_SHM);
     char text[4096];
     assert_in_range(baton_describe(engines[DECODE].b, text, sizeof text), 1, sizeof text - 1);
-    assert_non_null(strstr(text, "world: member 1 of 2, made up\nnet: made up\n"));
+    assert_non_null(strstr(text, "world: member 1 of 2, made up\nmade up\n"));
     assert_non_null(strstr(text, "paths: 2 ranks by shm"));
     assert_non_null(strstr(text, "offers of the node by words; messages of the node by lanes"));
     down();

@@ -15,6 +15,7 @@
 #include "base/task.h"
 #include "front/context.h"
 #include "shm/rings.h"
+#include "with_fakes.h"
 #include "with_set_clock.h"
 
 #define US CLOCK_NS_PER_US
@@ -29,7 +30,6 @@ static struct {
     struct rings *rings;
     uint64_t turn_ns, yield_ns;                  /* a turn takes so long; a yield so much more than 1 us */
     unsigned active;                             /* so many of the next turns do something */
-    bool is_busy;                                /* more happens by itself */
     bool must_poll, must_end, has_driver, takes; /* takes: a copy worker is free */
     unsigned stops_polling_after;                /* so many turns; 0: never */
     uint64_t next_ns;
@@ -106,8 +106,6 @@ uint64_t core_next_ns(const struct core *core)
     return they.next_ns;
 }
 
-static const struct ground ground = {.segment = (uint8_t *)&they.mine};
-
 int sched_yield(void)
 {
     they.yields++;
@@ -115,13 +113,7 @@ int sched_yield(void)
     return 0;
 }
 
-static bool is_busy(const void *self)
-{
-    (void)self;
-    return they.is_busy;
-}
-
-static const struct port port = {.path = {.busy = is_busy}};
+static struct fakes fakes;
 
 /* A reactor that sleeps for a second, in a world where turns are lent. A long time has passed. */
 static int begin(void **state)
@@ -131,7 +123,9 @@ static int begin(void **state)
     now_ns += 1000 * CLOCK_NS_PER_S;
     memset(&they, 0, sizeof they);
     memset(&b, 0, sizeof b);
-    b.on = (struct footing){.ground = &ground, .mode = BATON_PROGRESS_THREAD};
+    fakes_init(&fakes);
+    fakes.ground.segment = (uint8_t *)&they.mine;
+    b.on = (struct footing){.ground = &fakes.ground, .mode = BATON_PROGRESS_THREAD};
     bell_init(&they.mine);
     bell_init(&they.theirs);
     assert_int_equal(rings_create(bells, 1, &they.rings), 0);
@@ -141,7 +135,7 @@ static int begin(void **state)
     b.settings.sleep_us = SLEEP_US;
     b.settings.spin_us = SPIN_US;
     mpsc_init(&b.submits, 4);
-    b.port = &port;
+    b.port = &fakes.port;
     turns_init(&b.loop.turns);
     assert_false(b.loop.turns.can_lend || b.loop.turns.is_open);
     b.loop.is_threaded = true;
@@ -184,12 +178,12 @@ static void test_a_call_makes_turns(void **state)
     assert_int_equal(rung(), 0);
     assert_int_equal(they.asked, 0);
     they.active = 2; /* as long as more happens by itself */
-    they.is_busy = true;
+    fakes.says.busy = true;
     turns_call(&b, now_ns, 1, INLINE_BYTES, LONG_NS);
     assert_int_equal(they.turns, 4);
     assert_int_equal(rung(), 0);
     they.active = 3;
-    they.is_busy = false; /* the first did all */
+    fakes.says.busy = false; /* the first did all */
     turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 5);
     assert_int_equal(rung(), 0);
@@ -217,7 +211,7 @@ static void test_a_call_does_not_last(void **state)
 {
     (void)state;
     they.active = 1000;
-    they.is_busy = true;
+    fakes.says.busy = true;
     they.turn_ns = 40 * US;
     turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 4);
@@ -248,7 +242,7 @@ static void test_calls_share_their_time(void **state)
     turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 0);
     they.active = 1000;
-    they.is_busy = true;
+    fakes.says.busy = true;
     they.turn_ns = US;
     turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 2 + 10);
