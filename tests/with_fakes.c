@@ -307,6 +307,7 @@ static bool fake_silence(void *self)
 
 static void fake_hurry(void *self, uint64_t left_ms)
 {
+    of(self)->left_ms = left_ms;
     ASKED(self, hurry, (int64_t)left_ms);
 }
 

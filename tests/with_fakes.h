@@ -46,6 +46,7 @@ struct fakes {
     uint32_t slot;              /* of told */
     int reason;                 /* of why */
     struct port_event event;    /* of progress, which says how many of it */
+    uint64_t left_ms;           /* that hurry was told last */
     /* messages */
     unsigned no_credit; /* so many are refused first */
     unsigned sent;      /* so many were taken since */

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "front/context.h"
+#include "unit/with_front.h"
 #include "with_fakes.h"
 #include "with_heard.h"
 
@@ -21,8 +21,6 @@
 
 /* What they say, and what they were asked. */
 static struct {
-    bool is_quiet, is_given_up;
-    int64_t loss;
     int leave;
     unsigned shut, left, asked, asked_late;
     char why[SNAPSHOT_WHY];
@@ -42,28 +40,10 @@ void core_leave(struct core *core, uint64_t now)
     they.left++;
 }
 
-int64_t core_loss(const struct core *core)
-{
-    (void)core;
-    return they.loss;
-}
-
 void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size)
 {
     (void)core;
     snprintf(text, size, "rank %u", rank);
-}
-
-bool core_is_quiet(const struct core *core)
-{
-    (void)core;
-    return they.is_quiet;
-}
-
-bool core_is_given_up(const struct core *core)
-{
-    (void)core;
-    return they.is_given_up;
 }
 
 static int leave(void *self, bool late)
@@ -88,10 +68,9 @@ static void begin(enum context_state state)
 {
     memset(&they, 0, sizeof they);
     memset(&heard, 0, sizeof heard);
-    they.is_quiet = true;
-    they.loss = -1;
     memset(&b, 0, sizeof b);
     fakes_init(&fakes);
+    front_init();
     fakes.world.leave = leave;
     b.on = (struct footing){.net = &fakes.net, .world = &fakes.world};
     b.settings.close_ms = CLOSE_MS;
@@ -142,7 +121,7 @@ static void test_what_is_under_way(void **state)
 {
     (void)state;
     begin(CONTEXT_STARTED);
-    they.is_quiet = false;
+    front.says.core_is_quiet = false;
     assert_int_equal(comes_to(CLOSE_MS), BATON_EPEER);
     begin(CONTEXT_STARTED);
     fakes.says.net_busy = true;
@@ -173,7 +152,7 @@ static void test_a_start_that_failed(void **state)
 {
     (void)state;
     begin(CONTEXT_FAILED);
-    they.loss = 1;
+    front.says.core_loss = 1;
     fakes.says.net_busy = true;
     assert_int_equal(step(1), BATON_EAGAIN);
     fakes.says.net_busy = false;
@@ -204,13 +183,13 @@ static void test_a_loss(void **state)
     begin(CONTEXT_STARTED);
     they.leave = BATON_EAGAIN;
     assert_int_equal(step(100), BATON_EAGAIN);
-    they.loss = 0;
+    front.says.core_loss = 0;
     assert_int_equal(step(200), BATON_EAGAIN);
     assert_string_equal(they.why, "rank 0 is lost");
     assert_string_equal(heard.line, "closing without the other ranks: rank 0 is lost");
     assert_int_equal(step(300), BATON_EAGAIN);
     assert_int_equal(heard.num_lines, 1);
-    they.loss = 7; /* another one: it is named, and nothing begins anew */
+    front.says.core_loss = 7; /* another one: it is named, and nothing begins anew */
     assert_int_equal(step(400), BATON_EAGAIN);
     assert_string_equal(they.why, "rank 7 is lost");
     assert_int_equal(heard.num_lines, 2);
@@ -224,20 +203,20 @@ static void test_a_loss_and_what_is_under_way(void **state)
 {
     (void)state;
     begin(CONTEXT_STARTED);
-    they.is_quiet = false;
-    they.loss = 3;
+    front.says.core_is_quiet = false;
+    front.says.core_loss = 3;
     assert_int_equal(step(1000), BATON_EAGAIN);
     assert_int_equal(closing_left_ms(&b.closing, BEGAN_NS + 1000 * CLOCK_NS_PER_MS), GRACE_MS);
-    they.loss = 4;
+    front.says.core_loss = 4;
     assert_int_equal(step(2000), BATON_EAGAIN);
     assert_int_equal(comes_to(1000 + GRACE_MS), BATON_EPEER);
     begin(CONTEXT_STARTED); /* shortly before its time is over that does not grow */
-    they.is_quiet = false;
-    they.loss = 3;
+    front.says.core_is_quiet = false;
+    front.says.core_loss = 3;
     assert_int_equal(step(CLOSE_MS - 10), BATON_EAGAIN);
     assert_int_equal(comes_to(CLOSE_MS), BATON_EPEER);
     begin(CONTEXT_STARTED); /* a beat is not waited for then either */
-    they.loss = 3;
+    front.says.core_loss = 3;
     assert_int_equal(step(CLOSE_MS + 1), 0);
     assert_true(closing_is_alone(&b.closing));
 }
@@ -247,14 +226,14 @@ static void test_calls_that_were_given_up(void **state)
 {
     (void)state;
     begin(CONTEXT_STARTED);
-    they.is_quiet = false;
+    front.says.core_is_quiet = false;
     assert_int_equal(step(1000), BATON_EAGAIN);
-    they.is_given_up = true;
+    front.says.core_is_given_up = true;
     assert_int_equal(step(5000), BATON_EAGAIN);
     assert_int_equal(step(6000), BATON_EAGAIN);
     assert_int_equal(comes_to(5000 + GRACE_MS), BATON_EPEER);
     begin(CONTEXT_STARTED); /* a quiet core has none */
-    they.is_given_up = true;
+    front.says.core_is_given_up = true;
     they.leave = BATON_EAGAIN;
     assert_int_equal(step(1000), BATON_EAGAIN);
     assert_int_equal(step(1000 + GRACE_MS + 1), BATON_EAGAIN);
@@ -265,11 +244,11 @@ static void test_calls_that_were_given_up_and_end(void **state)
 {
     (void)state;
     begin(CONTEXT_STARTED);
-    they.is_quiet = false;
-    they.is_given_up = true;
+    front.says.core_is_quiet = false;
+    front.says.core_is_given_up = true;
     they.leave = BATON_EAGAIN;
     assert_int_equal(step(1000), BATON_EAGAIN);
-    they.is_quiet = true;
+    front.says.core_is_quiet = true;
     assert_int_equal(step(1001), BATON_EAGAIN);
     fakes.says.net_busy = true; /* the message that says so, say */
     assert_int_equal(step(1000 + GRACE_MS + 1), BATON_EAGAIN);
@@ -299,7 +278,7 @@ static void test_rank_0_cannot_be_told(void **state)
     begin(CONTEXT_STARTED);
     they.leave = BATON_EMPI;
     assert_int_equal(step(1000), BATON_EAGAIN);
-    they.loss = 0; /* it is */
+    front.says.core_loss = 0; /* it is */
     assert_int_equal(step(2000), BATON_EAGAIN);
     assert_int_equal(comes_to(2000 + BEAT_MS - 1), 0);
     assert_true(closing_is_alone(&b.closing));

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/task.h"
-#include "front/context.h"
 #include "shm/rings.h"
+#include "unit/with_front.h"
 #include "with_fakes.h"
 #include "with_set_clock.h"
 
@@ -27,13 +27,10 @@
 /* What they say, and what they were asked. */
 static struct {
     struct bell mine, theirs;
-    struct rings *rings;
-    uint64_t turn_ns, yield_ns;                  /* a turn takes so long; a yield so much more than 1 us */
-    unsigned active;                             /* so many of the next turns do something */
-    bool must_poll, must_end, has_driver, takes; /* takes: a copy worker is free */
-    unsigned stops_polling_after;                /* so many turns; 0: never */
-    uint64_t next_ns;
-    unsigned turns, asked, yields;
+    uint64_t turn_ns, yield_ns;   /* a turn takes so long; a yield so much more than 1 us */
+    unsigned active;              /* so many of the next turns do something */
+    unsigned stops_polling_after; /* so many turns; 0: never */
+    unsigned turns, yields;
     uint64_t last_turn_us; /* so long ago a turn was made */
     uint64_t began;        /* of the last turn */
     bool was_lent, lends;
@@ -49,23 +46,11 @@ bool reactor_turn(struct baton *of, uint64_t began)
     assert_int_equal(they.lends, they.was_lent); /* the paths know */
     now_ns += they.turn_ns;
     if (they.stops_polling_after != 0 && they.turns >= they.stops_polling_after)
-        they.must_poll = false;
+        front.says.reactor_must_poll = false;
     if (they.active == 0)
         return false;
     they.active--;
     return true;
-}
-
-bool reactor_must_poll(const struct baton *of)
-{
-    (void)of;
-    return they.must_poll;
-}
-
-bool reactor_must_end(const struct loop *l)
-{
-    (void)l;
-    return they.must_end;
 }
 
 uint64_t reactor_turned_ns(const struct baton *of)
@@ -74,36 +59,11 @@ uint64_t reactor_turned_ns(const struct baton *of)
     return now_ns - they.last_turn_us * US;
 }
 
-bool paths_has_driver(const struct paths *p)
-{
-    (void)p;
-    return they.has_driver;
-}
-
 void paths_lend(struct paths *p, bool is_lent)
 {
     (void)p;
     assert_int_equal(they.lends, !is_lent);
     they.lends = is_lent;
-}
-
-bool paths_ask(const struct paths *p)
-{
-    (void)p;
-    they.asked++;
-    return they.takes;
-}
-
-struct rings *paths_rings(struct paths *p)
-{
-    (void)p;
-    return they.rings;
-}
-
-uint64_t core_next_ns(const struct core *core)
-{
-    (void)core;
-    return they.next_ns;
 }
 
 int sched_yield(void)
@@ -124,13 +84,13 @@ static int begin(void **state)
     memset(&they, 0, sizeof they);
     memset(&b, 0, sizeof b);
     fakes_init(&fakes);
+    front_init();
     fakes.ground.segment = (uint8_t *)&they.mine;
     b.on = (struct footing){.ground = &fakes.ground, .mode = BATON_PROGRESS_THREAD};
     bell_init(&they.mine);
     bell_init(&they.theirs);
-    assert_int_equal(rings_create(bells, 1, &they.rings), 0);
+    assert_int_equal(rings_create(bells, 1, &front.rings), 0);
     they.turn_ns = US;
-    they.next_ns = UINT64_MAX;
     b.settings.inline_bytes = INLINE_BYTES;
     b.settings.sleep_us = SLEEP_US;
     b.settings.spin_us = SPIN_US;
@@ -149,7 +109,7 @@ static int end(void **state)
     (void)state;
     assert_int_equal(owned_by(&b.loop.turns.lock), 0); /* nobody has kept it */
     assert_false(b.loop.turns.is_lent);
-    rings_destroy(they.rings);
+    rings_destroy(front.rings);
     return 0;
 }
 
@@ -176,7 +136,7 @@ static void test_a_call_makes_turns(void **state)
     assert_int_equal(b.loop.turns.count[TURNS_CALL], 1);
     assert_int_equal(b.loop.turns.last_ns, began + US);
     assert_int_equal(rung(), 0);
-    assert_int_equal(they.asked, 0);
+    assert_int_equal(front.asked.paths_ask, 0);
     they.active = 2; /* as long as more happens by itself */
     fakes.says.busy = true;
     turns_call(&b, now_ns, 1, INLINE_BYTES, LONG_NS);
@@ -253,14 +213,14 @@ static void test_calls_share_their_time(void **state)
 static void test_the_reactor_is_needed(void **state)
 {
     (void)state;
-    they.next_ns = b.loop.turns.woken_ns;
+    front.says.core_next_ns = b.loop.turns.woken_ns;
     turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 0);
-    they.next_ns--;
+    front.says.core_next_ns--;
     turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 1);
-    they.next_ns = UINT64_MAX;
-    they.must_poll = true;
+    front.says.core_next_ns = UINT64_MAX;
+    front.says.reactor_must_poll = true;
     turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(rung(), 2);
     assert_int_equal(they.turns, 3);
@@ -292,7 +252,7 @@ static void test_nobody_else_may(void **state)
     assert_int_equal(rung(), 8);
     owned_give(&b.loop.turns.lock);
     assert_int_equal(they.turns, 0);
-    assert_int_equal(they.asked, 0);
+    assert_int_equal(front.asked.paths_ask, 0);
 }
 
 /* Polls one after another for so long. */
@@ -348,7 +308,7 @@ static void test_a_reactor_without_a_core(void **state)
     now_ns++;
     assert_true(turns_polled(&b, false));
     assert_int_equal(they.turns, 1);
-    they.next_ns = now_ns + CLOCK_NS_PER_S;
+    front.says.core_next_ns = now_ns + CLOCK_NS_PER_S;
     assert_true(turns_polled(&b, false));
     assert_int_equal(they.turns, 2);
     b.loop.turns.woken_ns = 0; /* it makes one */
@@ -369,7 +329,7 @@ static void test_a_call_of_many_blocks(void **state)
     assert_false(turns_polled(&b, false));
     turns_worker(&b, true);
     assert_int_equal(they.turns, 1);
-    assert_int_equal(they.asked, 0);
+    assert_int_equal(front.asked.paths_ask, 0);
     b.loop.turns.has_long = false;
     turns_call(&b, now_ns, 1, 1, LONG_NS);
     assert_int_equal(they.turns, 2);
@@ -379,18 +339,18 @@ static void test_a_call_of_many_blocks(void **state)
 static void test_a_worker_is_asked(void **state)
 {
     (void)state;
-    they.takes = true;
+    front.says.paths_ask = true;
     turns_call(&b, now_ns, 1, INLINE_BYTES + 1, SLEEP_US * US + 1);
-    assert_int_equal(they.asked, 1);
+    assert_int_equal(front.asked.paths_ask, 1);
     assert_int_equal(they.turns, 0);
     assert_int_equal(rung(), 0);
     turns_call(&b, now_ns, 1, INLINE_BYTES + 1, SLEEP_US * US);
     turns_call(&b, now_ns, 1, INLINE_BYTES, LONG_NS);
-    assert_int_equal(they.asked, 1);
+    assert_int_equal(front.asked.paths_ask, 1);
     assert_int_equal(they.turns, 2);
-    they.takes = false;
+    front.says.paths_ask = false;
     turns_call(&b, now_ns, 1, INLINE_BYTES + 1, LONG_NS);
-    assert_int_equal(they.asked, 2);
+    assert_int_equal(front.asked.paths_ask, 2);
     assert_int_equal(they.turns, 3);
 }
 
@@ -415,7 +375,7 @@ static void test_a_poll_that_heard_a_ring(void **state)
     assert_int_equal(turns_look(&b), 2);
     assert_false(turns_polled(&b, false));
     bell_ring(&they.mine);
-    they.must_poll = true;
+    front.says.reactor_must_poll = true;
     assert_true(turns_polled(&b, false));
     assert_int_equal(rung(), 4); /* it wakes the reactor, which is no news to the next poll */
     assert_false(turns_polled(&b, false));
@@ -512,7 +472,7 @@ static void test_a_worker_whose_jobs_run_out(void **state)
     turns_worker(&b, false); /* it has more to do */
     assert_int_equal(they.turns, 1);
     assert_int_equal(rung(), 1);
-    they.must_poll = true;
+    front.says.reactor_must_poll = true;
     turns_worker(&b, true);
     assert_int_equal(they.turns, 2);
     assert_int_equal(rung(), 2);
@@ -552,7 +512,7 @@ static void test_a_ring_from_another_node(void **state)
     assert_int_equal(rung(), 2); /* for what comes later */
     assert_int_equal(b.loop.turns.seen, 1);
     assert_int_equal(they.yields, 0);
-    they.has_driver = true;
+    front.says.paths_has_driver = true;
     turns_rung(&b);
     assert_int_equal(they.turns, 5 + SPIN_US);
     assert_int_equal(rung(), 3);
@@ -561,18 +521,18 @@ static void test_a_ring_from_another_node(void **state)
 static void test_what_a_ring_brings_takes_long(void **state)
 {
     (void)state;
-    they.must_poll = true;
+    front.says.reactor_must_poll = true;
     they.stops_polling_after = 100;
     turns_rung(&b);
     assert_int_equal(they.turns, 100);
     assert_int_equal(they.yields, 99);
     they.stops_polling_after = 0;
-    they.must_poll = true;
+    front.says.reactor_must_poll = true;
     they.active = 1000000;
     const uint64_t began = now_ns;
     turns_rung(&b); /* 10 ms, then the reactor goes on */
     assert_int_equal(now_ns - began, 10 * CLOCK_NS_PER_MS);
-    they.must_end = true;
+    front.says.reactor_must_end = true;
     they.turns = 0;
     turns_rung(&b);
     assert_int_equal(they.turns, 0);
@@ -584,10 +544,10 @@ static void test_what_a_ring_brings_takes_long(void **state)
 static bool is_put_off(void)
 {
     const uint32_t before = rung_theirs();
-    rings_owe(they.rings, 0, RINGS_LATER);
+    rings_owe(front.rings, 0, RINGS_LATER);
     turns_ring(&b, now_ns);
     const bool is = rung_theirs() == before;
-    assert_int_equal(rings_wait(they.rings), is);
+    assert_int_equal(rings_wait(front.rings), is);
     assert_int_equal(b.loop.turns.owed_ns, is ? now_ns : 0);
     turns_ring_all(&b);
     assert_int_equal(rung_theirs(), before + 1);
@@ -605,7 +565,7 @@ static void test_a_lent_turn_puts_rings_off(void **state)
     b.loop.turns.woken_ns++;
     assert_false(is_put_off());
     b.loop.turns.woken_ns = now_ns;
-    rings_owe(they.rings, 0, RINGS_NOW);
+    rings_owe(front.rings, 0, RINGS_NOW);
     const uint32_t before = rung_theirs();
     turns_ring(&b, now_ns);
     assert_int_equal(rung_theirs(), before + 1);
@@ -621,7 +581,7 @@ static void test_a_reactor_puts_rings_off(void **state)
     assert_true(is_put_off());
     assert_int_equal(turns_due_ns(&b), UINT64_MAX);
     now_ns += US;
-    rings_owe(they.rings, 0, RINGS_LATER);
+    rings_owe(front.rings, 0, RINGS_LATER);
     turns_ring(&b, now_ns);
     assert_int_equal(b.loop.turns.owed_ns, now_ns);
     assert_int_equal(turns_due_ns(&b), now_ns - US + TURNS_AWAKE_NS);
@@ -641,7 +601,7 @@ static void test_a_ring_is_not_put_off_for_ever(void **state)
 {
     (void)state;
     b.loop.woke_ns = now_ns;
-    rings_owe(they.rings, 0, RINGS_LATER);
+    rings_owe(front.rings, 0, RINGS_LATER);
     turns_ring(&b, now_ns);
     const uint64_t owed = now_ns;
     for (; now_ns < owed + TURNS_AWAKE_NS; now_ns += US) {
@@ -660,14 +620,14 @@ static void test_a_poll_makes_them(void **state)
 {
     (void)state;
     b.loop.woke_ns = now_ns;
-    rings_owe(they.rings, 0, RINGS_LATER);
+    rings_owe(front.rings, 0, RINGS_LATER);
     turns_ring(&b, now_ns);
     assert_int_equal(rung_theirs(), 0);
     assert_false(turns_polled(&b, true));
     assert_int_equal(rung_theirs(), 0);
     assert_false(turns_polled(&b, false));
     assert_int_equal(rung_theirs(), 1);
-    rings_owe(they.rings, 0, RINGS_LATER);
+    rings_owe(front.rings, 0, RINGS_LATER);
     turns_ring(&b, now_ns);
     bell_ring(&they.mine);
     now_ns += TURNS_OWED_NS;

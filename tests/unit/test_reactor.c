@@ -16,9 +16,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/thread.h"
-#include "front/context.h"
 #include "shm/rings.h"
+#include "unit/with_front.h"
+#include "with_fakes.h"
 #include "with_heard.h"
 #include "with_set_clock.h"
 
@@ -34,21 +34,17 @@
 /* What they say, and what they were asked. */
 static struct {
     struct bell bell;
-    bool is_serving, is_busy, can_lend, is_watched, refuses_events, hides, waits, is_full, is_rung_by_nodes,
-        gives_up_in_ring;
+    bool refuses_events, gives_up_in_ring;
     bool is_read; /* a thread reads the snapshot */
     unsigned waits_in_vain, helped, wakes, answers_wake;
-    bool takes_given_up, was_stalled, never_ends, never_rests, core_is_busy, net_is_busy;
-    int num_events, steps_to_close, close_rc, thread_error;
+    bool was_stalled, never_ends;
+    int num_events, steps_to_close, close_rc;
     bool holds; /* the lock is held in a turn: the thread makes it */
-    int late_rc;
-    uint64_t due_ns, meter_ns, took_ns, yield_ns;
+    uint64_t took_ns, yield_ns;
     unsigned outcomes;
-    uint32_t rings;
     /* asked */
-    unsigned submitted, declined, stepped, stepped_events, woken, rung_now, turn_rings, ring_all, net_rings, snapshots;
-    unsigned asked_for_ends, opened, greeted, metered, put, given_up, yields, joined, shut, begun, closes, hurried,
-        finalized, silenced, late, heard, news, stalls_ended;
+    unsigned submitted, declined, stepped, stepped_events, rung_now, turn_rings, snapshots;
+    unsigned asked_for_ends, opened, put, given_up, yields, begun, closes, stalls_ended;
     uint64_t turn_of_stall, pause_ns;
     uint64_t step_ns, heard_ns;
     uint64_t looks;        /* begun */
@@ -56,30 +52,10 @@ static struct {
     uint64_t turns_looked;
     bool was_open; /* others could make turns during the first one */
     uint64_t rung_ns;
-    void *(*run)(void *);
 } they;
 
+static struct fakes fakes;
 static struct baton b;
-
-int thread_start(pthread_t *thread, const char *name, const char *cpus, void *(*run)(void *arg), void *arg)
-{
-    (void)thread, (void)name, (void)cpus;
-    assert_ptr_equal(arg, &b);
-    they.run = run;
-    return they.thread_error;
-}
-
-void thread_ask(uint64_t slice_us, uint64_t nice)
-{
-    (void)slice_us, (void)nice;
-}
-
-int pthread_join(pthread_t thread, void **value)
-{
-    (void)thread, (void)value;
-    they.joined++;
-    return 0;
-}
 
 int sched_yield(void)
 {
@@ -152,36 +128,6 @@ void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t
     they.given_up++;
 }
 
-void core_greet(struct core *core, uint64_t now)
-{
-    (void)core, (void)now;
-    they.greeted++;
-}
-
-void core_shut(struct core *core, uint64_t now)
-{
-    (void)core, (void)now;
-    they.shut++;
-}
-
-bool core_is_busy(const struct core *core)
-{
-    (void)core;
-    return they.core_is_busy;
-}
-
-bool core_is_serving(const struct core *core)
-{
-    (void)core;
-    return they.is_serving;
-}
-
-uint64_t core_next_ns(const struct core *core)
-{
-    (void)core;
-    return they.due_ns;
-}
-
 bool core_has_outcome(const struct core *core)
 {
     (void)core;
@@ -195,18 +141,6 @@ struct outcome *core_take(struct core *core)
     they.outcomes--;
     struct outcome *outcome = calloc(1, sizeof *outcome);
     return outcome;
-}
-
-bool admission_tell(struct admission *a, const baton_event_t *event)
-{
-    (void)a, (void)event;
-    return !they.is_full;
-}
-
-enum calls_passing calls_pass(struct calls *c, struct outcome *outcome)
-{
-    (void)c, (void)outcome;
-    return they.waits ? CALLS_LATER : they.hides ? CALLS_HELD_BACK : CALLS_PASS;
 }
 
 bool calls_is_given_up(struct calls *c, uint32_t place)
@@ -234,60 +168,6 @@ bool events_put(struct events *e, struct outcome *outcome)
     return true;
 }
 
-bool events_are_watched(const struct events *e)
-{
-    (void)e;
-    return they.is_watched;
-}
-
-static bool net_busy(const void *self)
-{
-    (void)self;
-    return they.net_is_busy;
-}
-
-static bool net_is_rung(const void *self)
-{
-    (void)self;
-    return they.is_rung_by_nodes;
-}
-
-static void net_ring(void *self)
-{
-    (void)self;
-    they.net_rings++;
-}
-
-static uint32_t net_rings(const void *self)
-{
-    (void)self;
-    return they.rings;
-}
-
-static void world_finalize(void *self)
-{
-    (void)self;
-    they.finalized++;
-}
-
-static void world_hurry(void *self, uint64_t left_ms)
-{
-    (void)self;
-    assert_int_equal(left_ms, CLOSE_MS);
-    they.hurried++;
-}
-
-static bool world_silence(void *self)
-{
-    (void)self;
-    they.silenced++;
-    return true;
-}
-
-static const struct ground ground = {.segment = (uint8_t *)&they.bell};
-static struct net net = {.path = {.busy = net_busy}, .is_rung = net_is_rung, .ring = net_ring, .rings = net_rings};
-static const struct world_calls world = {.finalize = world_finalize, .hurry = world_hurry, .silence = world_silence};
-
 void closing_begin(struct baton *of, uint64_t now)
 {
     (void)now;
@@ -302,55 +182,6 @@ int closing_step(struct baton *of, uint64_t now)
     return they.steps_to_close-- > 0 ? BATON_EAGAIN : they.close_rc;
 }
 
-int late_close(struct baton *of)
-{
-    (void)of;
-    they.late++;
-    return 0;
-}
-
-int late_run(struct baton *of)
-{
-    (void)of;
-    return they.late_rc;
-}
-
-uint64_t meter_due_ns(const struct meter *m)
-{
-    (void)m;
-    return they.meter_ns;
-}
-
-void meter_hear(struct baton *of, const baton_event_t *event)
-{
-    (void)of, (void)event;
-    they.heard++;
-}
-
-void meter_news(struct meter *m, uint64_t now)
-{
-    (void)m, (void)now;
-    they.news++;
-}
-
-void meter_take(struct baton *of, uint64_t now)
-{
-    (void)of, (void)now;
-    they.metered++;
-}
-
-bool paths_can_lend(const struct paths *p)
-{
-    (void)p;
-    return they.can_lend;
-}
-
-struct rings *paths_rings(struct paths *p)
-{
-    (void)p;
-    return NULL;
-}
-
 void rings_ring(struct rings *r, enum rings_when least)
 {
     (void)r;
@@ -358,21 +189,9 @@ void rings_ring(struct rings *r, enum rings_when least)
     they.rung_now++;
 }
 
-const char *binding_cpus(const struct binding *of)
-{
-    (void)of;
-    return NULL;
-}
-
 void outcome_free(struct outcome *outcome)
 {
     free(outcome);
-}
-
-void paths_wake(struct paths *p)
-{
-    (void)p;
-    they.woken++;
 }
 
 bool snapshot_put(struct snapshot *s, const struct core *core, uint64_t now)
@@ -419,12 +238,6 @@ uint32_t owned_by(const struct owned *o)
     return o->word;
 }
 
-bool stall_take_given_up(struct stall *s)
-{
-    (void)s;
-    return they.takes_given_up;
-}
-
 bool stall_end(struct baton *of)
 {
     they.turn_of_stall = reactor_turn_ns(of);
@@ -445,12 +258,6 @@ void turns_wake(struct baton *of)
         atomic_fetch_add(&b.loop.snapshots, 1);
 }
 
-uint32_t turns_look(struct baton *of)
-{
-    (void)of;
-    return 0;
-}
-
 void turns_ring(struct baton *of, uint64_t at)
 {
     (void)of;
@@ -458,27 +265,9 @@ void turns_ring(struct baton *of, uint64_t at)
     they.turn_rings++;
 }
 
-void turns_ring_all(struct baton *of)
-{
-    (void)of;
-    they.ring_all++;
-}
-
 uint64_t turns_due_ns(const struct baton *of)
 {
     return of->loop.turns.owed_ns != 0 ? of->loop.turns.owed_ns : UINT64_MAX;
-}
-
-bool turns_rest(struct baton *of, uint64_t until_ns)
-{
-    (void)of, (void)until_ns;
-    return !they.never_rests;
-}
-
-static bool path_busy(const void *self)
-{
-    (void)self;
-    return they.is_busy;
 }
 
 static int path_progress(void *self, struct port_event *events, int max)
@@ -506,9 +295,6 @@ static bool path_has_looked(const void *self)
     return ++they.turns_looked >= they.turns_a_look;
 }
 
-static const struct port port = {
-    .path = {.busy = path_busy, .progress = path_progress, .look = path_look, .has_looked = path_has_looked}};
-
 /* A rank of a world on one node, which lends its turns, at rest. */
 static int begin(void **state)
 {
@@ -517,10 +303,14 @@ static int begin(void **state)
     memset(&they, 0, sizeof they);
     memset(&heard, 0, sizeof heard);
     memset(&b, 0, sizeof b);
-    net.has_nodes = false;
-    b.on = (struct footing){&ground, &net, &world, BATON_PROGRESS_THREAD};
-    they.can_lend = true;
-    they.due_ns = they.meter_ns = UINT64_MAX;
+    fakes_init(&fakes);
+    fakes.ground.segment = (uint8_t *)&they.bell;
+    fakes.port.path.progress = path_progress;
+    fakes.port.path.look = path_look;
+    fakes.port.path.has_looked = path_has_looked;
+    front_init();
+    front.says.paths_can_lend = true;
+    b.on = (struct footing){&fakes.ground, &fakes.net, &fakes.world, BATON_PROGRESS_THREAD};
     they.yield_ns = 10 * MS;
     b.settings.spin_us = SPIN_US;
     b.settings.sleep_us = SLEEP_US;
@@ -529,14 +319,14 @@ static int begin(void **state)
     b.settings.peer_ms = PEER_MS;
     b.settings.close_ms = CLOSE_MS;
     b.log = (struct logger){.level = LOG_WARN, .sink = hear};
-    b.port = &port;
+    b.port = &fakes.port;
     b.core = (struct core *)(void *)&b;
     b.state = CONTEXT_STARTED;
     mpsc_init(&b.submits, 128);
     reactor_init(&b.loop);
     assert_false(b.loop.is_threaded || reactor_must_end(&b.loop));
     assert_int_equal(reactor_start(&b), 0);
-    assert_true(b.loop.is_threaded && they.run != NULL);
+    assert_true(b.loop.is_threaded && front.run != NULL && front.arg == &b);
     b.loop.snapshot_due_ns = UINT64_MAX;
     return 0;
 }
@@ -578,23 +368,23 @@ static void test_a_reactor_that_all_ring(void **state)
 static void test_what_keeps_it_awake(void **state)
 {
     (void)state;
-    they.is_serving = true;
+    front.says.core_is_serving = true;
     assert_int_equal(rest(CLOCK_NS_PER_S), 0);
-    they.is_serving = false;
-    they.is_busy = true;
+    front.says.core_is_serving = false;
+    fakes.says.busy = true;
     assert_int_equal(rest(CLOCK_NS_PER_S), 0);
-    they.is_busy = false;
-    they.due_ns = now_ns;
+    fakes.says.busy = false;
+    front.says.core_next_ns = now_ns;
     assert_int_equal(rest(CLOCK_NS_PER_S), 0);
-    they.due_ns = now_ns + 1;
+    front.says.core_next_ns = now_ns + 1;
     assert_int_equal(rest(CLOCK_NS_PER_S), 1);
-    they.due_ns = now_ns + TURNS_OWED_NS + 1;
+    front.says.core_next_ns = now_ns + TURNS_OWED_NS + 1;
     assert_int_equal(rest(MS), TURNS_OWED_NS);
-    they.meter_ns = now_ns + 5;
+    front.says.meter_due_ns = now_ns + 5;
     assert_int_equal(rest(MS), 5);
-    they.meter_ns = now_ns;
+    front.says.meter_due_ns = now_ns;
     assert_int_equal(rest(MS), 1);
-    they.meter_ns = now_ns + TURNS_OWED_NS;
+    front.says.meter_due_ns = now_ns + TURNS_OWED_NS;
     assert_int_equal(rest(MS), TURNS_OWED_NS);
 }
 
@@ -608,7 +398,7 @@ static void test_a_reactor_that_has_woken_its_engine(void **state)
     assert_int_equal(rest(0), TURNS_AWAKE_NS);
     b.loop.turns.owed_ns = now_ns; /* it is due */
     assert_int_equal(rest(0), 0);
-    they.due_ns = now_ns + 7;
+    front.says.core_next_ns = now_ns + 7;
     b.loop.turns.owed_ns = now_ns + 9;
     assert_int_equal(rest(0), 7);
 }
@@ -617,11 +407,11 @@ static void test_a_reactor_that_has_woken_its_engine(void **state)
 static void test_a_reactor_that_not_all_ring(void **state)
 {
     (void)state;
-    net.has_nodes = true;
+    fakes.net.has_nodes = true;
     assert_int_equal(rest(SPIN_US * US), 20 * US);
     assert_int_equal(rest(84 * US), 21 * US);
     assert_int_equal(rest(4 * IDLE_US * US + 4), IDLE_US * US);
-    they.is_rung_by_nodes = true;
+    fakes.says.is_rung = true;
     assert_int_equal(rest(4 * IDLE_US * US + 4), IDLE_US * US + 1);
     assert_int_equal(rest(10 * CLOCK_NS_PER_S), SLEEP_US * US);
     b.loop.rung_ns = now_ns - 400 * US; /* what a ring tells of comes later than it */
@@ -641,7 +431,7 @@ static void test_statistics_before_a_sleep(void **state)
     assert_true(rest(MS) > 0);
     assert_int_equal(they.snapshots, 1);
     assert_int_equal(b.loop.snapshot_due_ns, now_ns + STATS_MS * MS);
-    assert_int_equal(they.metered, 1);
+    assert_int_equal(front.asked.meter_take, 1);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
@@ -665,7 +455,7 @@ static void test_an_idle_turn(void **state)
     assert_false(turn());
     assert_int_equal(they.step_ns, began + 3 * US);
     assert_int_equal(they.rung_ns, began + 3 * US);
-    assert_true(they.stepped == 1 && they.turn_rings == 1 && they.net_rings == 1 && they.woken == 1);
+    assert_true(they.stepped == 1 && they.turn_rings == 1 && fakes.asked.ring == 1 && front.asked.paths_wake == 1);
     assert_int_equal(reactor_turn_ns(&b), 0);
     assert_int_equal(reactor_judged_ns(&b), began);
     assert_int_equal(reactor_turned_ns(&b), began);
@@ -695,12 +485,12 @@ static void test_calls_are_taken(void **state)
     assert_int_equal(they.declined, 61);
     assert_true(mpsc_is_empty(&b.submits));
     assert_int_equal(they.rung_now, 0);
-    assert_int_equal(they.woken, 2);
-    they.can_lend = false; /* MPI may take long */
+    assert_int_equal(front.asked.paths_wake, 2);
+    front.says.paths_can_lend = false; /* MPI may take long */
     push(&calls[5]);
     assert_true(turn());
     assert_int_equal(they.rung_now, 1);
-    assert_int_equal(they.woken, 4);
+    assert_int_equal(front.asked.paths_wake, 4);
     assert_false(turn());
     assert_int_equal(they.rung_now, 1);
 }
@@ -726,12 +516,12 @@ static void test_what_the_engine_is_told(void **state)
     (void)state;
     they.outcomes = 2;
     assert_true(turn());
-    assert_true(they.put == 2 && they.heard == 2 && they.news == 1);
+    assert_true(they.put == 2 && front.asked.meter_hear == 2 && front.asked.meter_news == 1);
     assert_int_equal(b.loop.woke_ns, 0); /* nobody sleeps on the descriptor */
     assert_true(b.loop.snapshot_is_stale);
     assert_int_equal(they.snapshots, 0);
     they.outcomes = 1;
-    they.is_watched = true;
+    front.says.events_are_watched = true;
     assert_true(turn());
     assert_int_equal(b.loop.woke_ns, now_ns);
     assert_false(turn()); /* which is true until something else happens */
@@ -740,7 +530,7 @@ static void test_what_the_engine_is_told(void **state)
     assert_true(turn());
     assert_int_equal(b.loop.woke_ns, 0);
     they.outcomes = 1;
-    net.has_nodes = true;
+    fakes.net.has_nodes = true;
     assert_true(turn());
     assert_int_equal(b.loop.woke_ns, 0);
     assert_int_equal(they.put, 4);
@@ -753,15 +543,15 @@ static void test_no_room_for_events(void **state)
     they.outcomes = 2;
     they.refuses_events = true;
     assert_false(turn());
-    assert_true(they.put == 0 && they.heard == 1 && they.outcomes == 1);
+    assert_true(they.put == 0 && front.asked.meter_hear == 1 && they.outcomes == 1);
     assert_true(b.loop.is_cut && b.loop.kept.outcome != NULL);
     assert_int_equal(rest(0), 20 * US); /* it looks again soon, and does not spin: another thread may need the CPU */
     assert_int_equal(rest(CLOCK_NS_PER_S), 1 * MS);
     assert_false(turn());
-    assert_int_equal(they.heard, 1);
+    assert_int_equal(front.asked.meter_hear, 1);
     they.refuses_events = false;
     assert_true(turn());
-    assert_true(they.put == 2 && they.heard == 2 && b.loop.kept.outcome == NULL && !b.loop.is_cut);
+    assert_true(they.put == 2 && front.asked.meter_hear == 2 && b.loop.kept.outcome == NULL && !b.loop.is_cut);
     assert_false(turn());
 }
 
@@ -770,15 +560,15 @@ static void test_what_is_not_told(void **state)
 {
     (void)state;
     they.outcomes = 1;
-    they.is_full = true;
+    front.says.admission_tell = false;
     assert_true(turn());
     assert_int_equal(heard.num_lines, 1);
     they.outcomes = 2;
     assert_true(turn());
     assert_true(they.put == 0 && b.loop.verdicts_lost == 3 && heard.num_lines == 1);
     assert_non_null(strstr(heard.line, "verdicts are lost"));
-    they.is_full = false;
-    they.hides = true;
+    front.says.admission_tell = true;
+    front.says.calls_pass = CALLS_HELD_BACK;
     they.outcomes = 1;
     assert_true(turn());
     assert_true(they.put == 0 && b.loop.verdicts_lost == 3 && heard.num_lines == 1);
@@ -790,13 +580,13 @@ static void test_an_end_that_waits(void **state)
 {
     (void)state;
     they.outcomes = 2;
-    they.waits = true;
+    front.says.calls_pass = CALLS_LATER;
     assert_false(turn());
     assert_false(turn());
-    assert_true(they.put == 0 && they.heard == 1 && b.loop.is_cut);
-    they.waits = false;
+    assert_true(they.put == 0 && front.asked.meter_hear == 1 && b.loop.is_cut);
+    front.says.calls_pass = CALLS_PASS;
     assert_true(turn());
-    assert_true(they.put == 2 && they.heard == 2 && !b.loop.is_cut);
+    assert_true(they.put == 2 && front.asked.meter_hear == 2 && !b.loop.is_cut);
 }
 
 /* The watchdog gave up calls during this turn, which has lasted long. */
@@ -806,7 +596,7 @@ static void test_calls_that_were_given_up(void **state)
     they.took_ns = CLOCK_NS_PER_S;
     assert_false(turn());
     assert_true(they.given_up == 0 && they.stalls_ended == 0);
-    they.takes_given_up = true;
+    front.says.stall_take_given_up = true;
     assert_false(turn());
     assert_int_equal(they.given_up, 64 + 1);
     assert_int_equal(heard.num_lines, 0);
@@ -835,10 +625,10 @@ static void test_when_statistics_are_taken(void **state)
     b.loop.snapshot_is_stale = true;
     assert_false(turn());
     assert_int_equal(they.snapshots, 1);
-    they.meter_ns = now_ns;
+    front.says.meter_due_ns = now_ns;
     assert_false(turn());
     assert_int_equal(they.snapshots, 2);
-    they.meter_ns = UINT64_MAX;
+    front.says.meter_due_ns = UINT64_MAX;
     b.loop.snapshot_is_wanted = true;
     assert_false(turn());
     assert_false(turn());
@@ -876,7 +666,7 @@ static void test_a_reader_of_a_snapshot(void **state)
 static void run(void)
 {
     they.holds = true;
-    assert_null(they.run(&b));
+    assert_null(front.run(&b));
     assert_int_equal(owned_by(&b.loop.turns.lock), 0);
     assert_false(b.loop.turns.is_open);
     assert_int_equal(they.opened, 1);
@@ -890,14 +680,14 @@ static void test_it_is_stopped(void **state)
     assert_int_equal(reactor_stop(&b), 0);
     assert_true(reactor_must_end(&b.loop));
     assert_int_equal(they.bell.rings, 1);
-    assert_int_equal(they.joined, 1);
+    assert_int_equal(front.asked.pthread_join, 1);
     assert_false(b.loop.is_threaded);
     run();
-    assert_true(they.begun == 1 && they.closes == 4 && they.ring_all == 1 && they.snapshots == 1);
+    assert_true(they.begun == 1 && they.closes == 4 && front.asked.turns_ring_all == 1 && they.snapshots == 1);
     assert_true(b.loop.meter.is_closing);
     assert_false(b.loop.gave_up);
-    assert_int_equal(they.shut, 0);
-    assert_int_equal(they.greeted, 1);
+    assert_int_equal(front.asked.core_shut, 0);
+    assert_int_equal(front.asked.core_greet, 1);
     assert_true(they.was_open);
     assert_int_equal(b.loop.rung_ns, 0);
 }
@@ -906,16 +696,16 @@ static void test_it_stops_without_being_quiet(void **state)
 {
     (void)state;
     they.close_rc = BATON_EPEER;
-    they.rings = 5;
+    fakes.says.rings = 5;
     b.loop.stop = true;
     b.state = CONTEXT_FAILED;
     reactor_go(&b);
     run();
     assert_true(b.loop.rings == 5 && b.loop.rung_ns == now_ns);
-    assert_int_equal(they.greeted, 0);
+    assert_int_equal(front.asked.core_greet, 0);
     assert_true(b.loop.gave_up);
     assert_int_equal(reactor_stop(&b), BATON_EPEER);
-    assert_int_equal(they.joined, 1);
+    assert_int_equal(front.asked.pthread_join, 1);
 }
 
 /* It sleeps between turns: a closing of many steps takes few turns. */
@@ -939,7 +729,7 @@ static void test_it_yields_where_it_must_poll(void **state)
 {
     (void)state;
     they.steps_to_close = 50;
-    they.is_serving = true;
+    front.says.core_is_serving = true;
     b.loop.stop = true;
     they.took_ns = US;
     reactor_go(&b);
@@ -970,7 +760,7 @@ static void test_a_thread_that_does_not_end(void **state)
     they.never_ends = true;
     assert_int_equal(reactor_stop(&b), BATON_EPEER);
     assert_in_range(now_ns - began, (CLOSE_MS + 2000) * MS + 1, (CLOSE_MS + 2100) * MS);
-    assert_int_equal(they.joined, 0);
+    assert_int_equal(front.asked.pthread_join, 0);
 }
 
 /* One turn has lasted for BATON_PEER_MS. */
@@ -983,7 +773,7 @@ static void test_a_thread_that_is_stuck(void **state)
     assert_int_equal(reactor_stop(&b), BATON_EPEER);
     /* 5.2 s: the first look finds the turn, and more than 50 find it again, 100 ms apart */
     assert_int_equal(now_ns - began, (PEER_MS + 200) * MS);
-    assert_int_equal(they.joined, 0);
+    assert_int_equal(front.asked.pthread_join, 0);
 }
 
 static void test_caches_that_do_not_come(void **state)
@@ -991,14 +781,14 @@ static void test_caches_that_do_not_come(void **state)
     (void)state;
     b.core = NULL;
     b.start.is_late = true;
-    they.late_rc = BATON_ESTATE;
+    front.says.late_run = BATON_ESTATE;
     reactor_go(&b);
-    assert_null(they.run(&b));
+    assert_null(front.run(&b));
     assert_int_equal(b.loop.num_turns, 0);
-    assert_int_equal(they.ring_all, 0);
+    assert_int_equal(front.asked.turns_ring_all, 0);
     assert_int_equal(they.opened, 1);
     they.opened = 0;
-    they.late_rc = 0; /* they do */
+    front.says.late_run = 0; /* they do */
     b.loop.stop = true;
     reactor_go(&b);
     run();
@@ -1009,20 +799,20 @@ static void test_without_a_thread(void **state)
 {
     (void)state;
     b.loop.is_threaded = false;
-    they.run = NULL;
+    front.run = NULL;
     b.on.mode = BATON_PROGRESS_CALLER;
     assert_int_equal(reactor_start(&b), 0);
-    assert_null(they.run);
+    assert_null(front.run);
     they.steps_to_close = 2;
     they.close_rc = BATON_EPEER;
     assert_int_equal(reactor_stop(&b), BATON_EPEER);
     assert_true(they.begun == 1 && they.closes == 3 && b.loop.num_turns == 3 && they.yields == 2);
-    assert_true(they.ring_all == 1 && they.snapshots == 1);
+    assert_true(front.asked.turns_ring_all == 1 && they.snapshots == 1);
     b.core = NULL;
     assert_int_equal(reactor_stop(&b), 0);
     assert_int_equal(they.begun, 1);
     b.on.mode = BATON_PROGRESS_THREAD;
-    they.thread_error = EAGAIN;
+    front.says.thread_start = EAGAIN;
     assert_int_equal(reactor_start(&b), BATON_ESYSTEM);
     assert_false(b.loop.is_threaded);
 }
@@ -1033,23 +823,24 @@ static void test_mpi_is_finalised(void **state)
     (void)state;
     reactor_abandon(&b);
     assert_int_equal(b.state, CONTEXT_LEFT);
-    assert_true(they.finalized == 1 && they.joined == 1 && they.silenced == 1 && they.late == 1 && they.hurried == 0);
+    assert_true(fakes.asked.finalize == 1 && front.asked.pthread_join == 1 && fakes.asked.silence == 1 &&
+                front.asked.late_close == 1 && fakes.asked.hurry == 0);
     assert_true(reactor_must_end(&b.loop));
     assert_false(b.loop.is_threaded);
     assert_non_null(strstr(heard.line, "baton_close was not called"));
     assert_int_equal(they.bell.rings, 1);
     const uint64_t began = now_ns;
-    they.core_is_busy = true;
+    front.says.core_is_busy = true;
     run();
-    assert_int_equal(they.shut, 1);
-    assert_true(they.ring_all == 1 && they.snapshots >= 1);
+    assert_int_equal(front.asked.core_shut, 1);
+    assert_true(front.asked.turns_ring_all == 1 && they.snapshots >= 1);
     assert_in_range(now_ns - began, 500 * MS, 510 * MS);
-    they.core_is_busy = false;
+    front.says.core_is_busy = false;
     const uint64_t turns = b.loop.num_turns;
     reactor_go(&b);
     run();
     assert_int_equal(b.loop.num_turns, turns);
-    they.net_is_busy = true;
+    fakes.says.net_busy = true;
     reactor_go(&b);
     run();
     assert_true(b.loop.num_turns > turns);
@@ -1060,7 +851,7 @@ static void test_mpi_is_finalised_and_the_process_is_paused(void **state)
     (void)state;
     they.pause_ns = 60 * CLOCK_NS_PER_S;
     reactor_abandon(&b);
-    assert_true(they.joined == 1 && they.late == 1);
+    assert_true(front.asked.pthread_join == 1 && front.asked.late_close == 1);
 }
 
 static void test_mpi_is_finalised_and_a_thread_stays(void **state)
@@ -1071,15 +862,18 @@ static void test_mpi_is_finalised_and_a_thread_stays(void **state)
     reactor_abandon(&b);
     assert_int_equal(now_ns - began, 5 * CLOCK_NS_PER_S);
     assert_string_equal(heard.line, "the reactor is inside MPI and could not be stopped");
-    assert_true(they.joined == 0 && they.silenced == 0 && they.late == 0 && b.loop.is_threaded);
+    assert_true(front.asked.pthread_join == 0 && fakes.asked.silence == 0 && front.asked.late_close == 0 &&
+                b.loop.is_threaded);
     they.never_ends = false;
-    they.never_rests = true;
+    front.says.turns_rest = false;
     reactor_abandon(&b);
     assert_string_equal(heard.line, "a thread rings the reactor's bell and could not be stopped");
-    assert_true(they.joined == 0 && they.late == 0);
+    assert_true(front.asked.pthread_join == 0 && front.asked.late_close == 0);
     b.loop.is_threaded = false;
     reactor_abandon(&b);
-    assert_true(they.hurried == 1 && they.late == 1 && they.finalized == 3 && they.joined == 0);
+    assert_int_equal(fakes.left_ms, CLOSE_MS);
+    assert_true(fakes.asked.hurry == 1 && front.asked.late_close == 1 && fakes.asked.finalize == 3 &&
+                front.asked.pthread_join == 0);
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------------------- */

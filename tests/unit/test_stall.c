@@ -16,8 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/task.h"
-#include "base/thread.h"
-#include "front/context.h"
+#include "unit/with_front.h"
 #include "with_heard.h"
 #include "with_set_clock.h"
 
@@ -50,34 +49,16 @@ static unsigned num_looks;
 static struct {
     unsigned outcomes; /* calls that each give_up finds */
     bool refuses;      /* the engine's ring is full */
-    int thread_error;
-    bool ends_early; /* the turn ends while its calls are given up */
+    bool ends_early;   /* the turn ends while its calls are given up */
     uint64_t turn_ns;
     uint64_t ran_ns, due_ns, judged_ns;
-    unsigned gave_up, told, stalls, joined;
+    unsigned gave_up, told, stalls;
     struct calls_reason why[2 * LOOKS_MOST];
     char detail[112];
     uint64_t stalled_ns;
-    void *(*run)(void *);
-    void *arg;
 } they;
 
 static struct baton b;
-
-int thread_start(pthread_t *thread, const char *name, const char *cpus, void *(*run)(void *arg), void *arg)
-{
-    (void)thread, (void)name, (void)cpus;
-    they.run = run;
-    they.arg = arg;
-    return they.thread_error;
-}
-
-int pthread_join(pthread_t thread, void **value)
-{
-    (void)thread, (void)value;
-    they.joined++;
-    return 0;
-}
 
 void bell_sleep(struct bell *bell, uint32_t seen, uint64_t timeout_ns)
 {
@@ -193,6 +174,7 @@ static int begin(void **state)
     memset(&they, 0, sizeof they);
     memset(&heard, 0, sizeof heard);
     memset(&b, 0, sizeof b);
+    front_init();
     b.settings.quiet_ms = QUIET_MS;
     b.settings.stall_ms = STALL_MS;
     they.due_ns = UINT64_MAX;
@@ -201,7 +183,7 @@ static int begin(void **state)
     b.log = (struct logger){.level = LOG_WARN, .sink = hear};
     stall_init(&b.stall);
     assert_int_equal(stall_watch_start(&b), 0);
-    assert_ptr_equal(they.arg, &b);
+    assert_ptr_equal(front.arg, &b);
     return 0;
 }
 
@@ -209,9 +191,9 @@ static int end(void **state)
 {
     (void)state;
     stall_watch_stop(&b);
-    assert_true(they.joined == 1 && b.stall.must_end);
+    assert_true(front.asked.pthread_join == 1 && b.stall.must_end);
     stall_watch_stop(&b); /* it has ended */
-    assert_int_equal(they.joined, 1);
+    assert_int_equal(front.asked.pthread_join, 1);
     return 0;
 }
 
@@ -220,7 +202,7 @@ static void watch(const struct look *these, unsigned num)
     looks = these;
     num_looks = num;
     b.stall.must_end = false;
-    assert_null(they.run(they.arg));
+    assert_null(front.run(front.arg));
 }
 
 static void test_turns_that_end(void **state)
@@ -545,12 +527,12 @@ static void test_a_line_that_was_left_out(void **state)
 static void test_no_thread(void **state)
 {
     (void)state;
-    memset(&they, 0, sizeof they);
+    front_init();
     stall_init(&b.stall);
-    they.thread_error = EAGAIN;
+    front.says.thread_start = EAGAIN;
     assert_int_equal(stall_watch_start(&b), BATON_ESYSTEM);
     stall_watch_stop(&b);
-    assert_int_equal(they.joined, 0);
+    assert_int_equal(front.asked.pthread_join, 0);
 }
 
 int main(void)
