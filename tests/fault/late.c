@@ -18,23 +18,13 @@
 
 #include "baton.h"
 #include "with_clock.h"
+#include "with_geometry.h"
 
 static int rank, victim;
 
 static void declare(baton_t *b)
 {
-    baton_geometry_t g = {.size = sizeof g,
-                          .model = "m",
-                          .dtype = "bf16",
-                          .elem_bytes = 2,
-                          .planes = 1,
-                          .head_size = 128,
-                          .num_groups = 1,
-                          .groups = {{.block_tokens = 16, .num_blocks = 64}},
-                          .num_splits = 1,
-                          .splits = {{.heads_total = 1, .head_count = 1}},
-                          .layers_total = 1,
-                          .layer_count = 1};
+    baton_geometry_t g = small_geometry(16, 64);
     baton_tensor_t tensor;
     baton_cache_t *cache;
     check(rank, baton_geometry_layout(&g, &tensor, 0), "layout");

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "baton.h"
+#include "../with_geometry.h"
 #include "with_log.h"
 
 static baton_t *second, *unstarted;
@@ -70,18 +71,7 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[2], "caller") == 0)
         me.progress = BATON_PROGRESS_CALLER;
     snprintf(me.engine, sizeof me.engine, "e%d", rank);
-    baton_geometry_t g = {.size = sizeof g,
-                          .model = "m",
-                          .dtype = "bf16",
-                          .elem_bytes = 2,
-                          .planes = 1,
-                          .head_size = 128,
-                          .num_groups = 1,
-                          .groups = {{.block_tokens = 16, .num_blocks = 4}},
-                          .num_splits = 1,
-                          .splits = {{.heads_total = 1, .head_count = 1}},
-                          .layers_total = 1,
-                          .layer_count = 1};
+    baton_geometry_t g = small_geometry(16, 4);
     bool is_racing = strcmp(how, "racing") == 0, has_met = strcmp(how, "met") == 0,
          is_late = is_racing || has_met || strcmp(how, "waiting") == 0,
          is_open = strcmp(how, "open") == 0 || strcmp(how, "stuck") == 0,

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../with_geometry.h"
+
 static void check(int rc, const char *what)
 {
     if (rc >= 0)
@@ -32,18 +34,7 @@ static void wait_for(baton_t *b, int events)
 int main(void)
 {
     baton_open_params_t me = {.size = sizeof me, .engine = "both", .role = BATON_ROLE_BOTH, .tp = 1, .pp = 1};
-    baton_geometry_t g = {.size = sizeof g,
-                          .model = "m",
-                          .dtype = "bf16",
-                          .elem_bytes = 2,
-                          .planes = 2,
-                          .head_size = 64,
-                          .layers_total = 1,
-                          .layer_count = 1,
-                          .num_groups = 1,
-                          .groups = {{.block_tokens = 16, .num_blocks = 8}},
-                          .num_splits = 1,
-                          .splits = {{.heads_total = 2, .head_count = 2}}};
+    baton_geometry_t g = small_geometry(16, 8);
     const uint32_t from[2] = {1, 6}, to[2] = {3, 2};
     baton_tensor_t tensor;
     baton_cache_t *cache;

@@ -402,18 +402,8 @@ static void open_world(baton_progress_mode_t progress, uint32_t flags)
     snprintf(path, sizeof path, "%s/%%r", traces);
     setenv("BATON_TRACE", path, 1);
     engine_open(&engine, progress, flags);
-    geometry = (baton_geometry_t){.size = sizeof geometry,
-                                  .model = "m",
-                                  .dtype = "bf16",
-                                  .elem_bytes = 2,
-                                  .planes = 1,
-                                  .head_size = 64,
-                                  .layers_total = 1,
-                                  .layer_count = 1,
-                                  .num_groups = 1,
-                                  .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = NUM_BLOCKS}},
-                                  .num_splits = 1,
-                                  .splits = {{.heads_total = 2, .head_count = 2}}};
+    geometry = small_geometry(BLOCK_TOKENS, NUM_BLOCKS);
+    geometry.planes = 1;
     engine_need(baton_geometry_layout(&geometry, &tensor, 0));
     block_bytes = geometry.bytes / NUM_BLOCKS;
 }

@@ -27,19 +27,9 @@ static void up(void)
 {
     const uint32_t tp = produces() ? (uint32_t)producers : 1, tp_rank = produces() ? (uint32_t)harness.rank : 0;
     baton_open_params_t me = {.size = sizeof me, .role = BATON_ROLE_BOTH, .tp = tp, .tp_rank = tp_rank, .pp = 1};
-    baton_geometry_t g = {
-        .size = sizeof g,
-        .model = "m",
-        .dtype = "bf16",
-        .elem_bytes = 2,
-        .planes = 2,
-        .head_size = 8,
-        .layers_total = 1,
-        .layer_count = 1,
-        .num_groups = 1,
-        .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
-        .num_splits = 1,
-        .splits = {{.heads_total = HEADS, .head_first = HEADS / tp * tp_rank, .head_count = HEADS / tp}}};
+    baton_geometry_t g = small_geometry(BLOCK_TOKENS, BLOCKS);
+    g.head_size = 8;
+    g.splits[0] = (baton_split_t){.heads_total = HEADS, .head_first = HEADS / tp * tp_rank, .head_count = HEADS / tp};
     baton_tensor_t tensor;
     if (produces())
         strcpy(e.name, "p");

@@ -16,6 +16,7 @@
 #include "baton.h"
 #include "front/context.h"
 #include "harness.h"
+#include "with_geometry.h"
 
 #define BLOCKS 4
 #define BLOCK_TOKENS 16
@@ -50,18 +51,7 @@ static inline void engine_open(struct engine *e, baton_progress_mode_t progress,
 /* With a driver, the cache is a device's memory, which is never freed: copies may still be under way at the end. */
 static inline void engine_cache(struct engine *e, const baton_driver_t *driver)
 {
-    baton_geometry_t g = {.size = sizeof g,
-                          .model = "m",
-                          .dtype = "bf16",
-                          .elem_bytes = 2,
-                          .planes = 2,
-                          .head_size = 64,
-                          .layers_total = 1,
-                          .layer_count = 1,
-                          .num_groups = 1,
-                          .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
-                          .num_splits = 1,
-                          .splits = {{.heads_total = 2, .head_count = 2}}};
+    baton_geometry_t g = small_geometry(BLOCK_TOKENS, BLOCKS);
     baton_tensor_t tensor;
     engine_need(baton_geometry_layout(&g, &tensor, 0));
     if (driver == NULL) {

@@ -16,6 +16,7 @@
 #include "core_inside.h"
 #include "with_clock.h"
 #include "with_fakes.h"
+#include "with_geometry.h"
 
 #define MS UINT64_C(1000000)
 
@@ -59,18 +60,7 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
     l->now = MS;
     l->path = calloc(num_ranks, sizeof *l->path);
     l->arena = calloc(1, 1 << 20);
-    l->geometry = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                                     .model = "model",
-                                     .dtype = "u8",
-                                     .elem_bytes = 1,
-                                     .planes = 1,
-                                     .head_size = 8,
-                                     .num_groups = 1,
-                                     .groups = {{.block_tokens = 4, .num_blocks = 4}},
-                                     .num_splits = 1,
-                                     .splits = {{.heads_total = 1, .head_count = 1}},
-                                     .layers_total = 1,
-                                     .layer_count = 1};
+    l->geometry = small_geometry(4, 4);
     assert_int_equal(baton_geometry_layout(&l->geometry, &l->tensor, 0), 0);
     fakes_init(&l->fakes);
     l->fakes.says.alive = PORT_UNKNOWN;

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "with_geometry.h"
 #include "with_node.h"
 #include "with_tune.h"
 
@@ -55,18 +56,7 @@ static void note(struct engine *e)
 
 static int declare(struct engine *e)
 {
-    baton_geometry_t g = {.size = sizeof g,
-                          .model = "m",
-                          .dtype = "bf16",
-                          .elem_bytes = 2,
-                          .planes = 2,
-                          .head_size = 64,
-                          .layers_total = 1,
-                          .layer_count = 1,
-                          .num_groups = 1,
-                          .groups = {{.block_tokens = BLOCK_TOKENS, .num_blocks = BLOCKS}},
-                          .num_splits = 1,
-                          .splits = {{.heads_total = 2, .head_count = 2}}};
+    baton_geometry_t g = small_geometry(BLOCK_TOKENS, BLOCKS);
     baton_tensor_t tensor;
     int rc = baton_geometry_layout(&g, &tensor, BATON_LAYOUT_BLOCK_MAJOR);
     e->block_bytes = g.bytes / BLOCKS;
