@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One key is used again and again, without attempts: messages about a former offer or want meet the next one. */
-#include "core_inside.h"
+#include "core/early.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #define TOKENS 13
@@ -111,7 +112,7 @@ static void test_an_end_leaves_the_grant_of_the_next_offer(void **state)
     baton_id_t b = world_offer(&w, 0, "key", 16, 1, TOKENS, 60000);
     world_run(&w, w.now + 40 * MS);
     assert_null(world_event(&w, 1, first));
-    assert_non_null(reader_of(w.ranks[0].core, w.ranks[0].core->offers->open->seats, 1)); /* offer b granted the want */
+    assert_true(probe_reads(w.ranks[0].core, 1)); /* offer b granted the want */
     w.ranks[1].refuses_zero = w.zero_tail = false;
     world_run(&w, w.now + 500 * MS);
     DONE(&w, 1, first);
@@ -222,7 +223,7 @@ static void test_fewer_bytes_than_wanted(void **state)
         .type = WIRE_WRITTEN,
         .from = w.directory->rows[0].incarnation,
         .to = w.directory->rows[1].incarnation,
-        .number = post_number(w.ranks[0].core->post, 1),
+        .number = probe_number(w.ranks[0].core, 1),
         .want_id = d,
         .written = {.asks = 1, .bytes = TOKENS * 4 * 8 * 2 * 2 - 1, .generation = 1, .path = BATON_PATH_RMA}};
     uint8_t bytes[WIRE_MESSAGE_MAX];

@@ -2,7 +2,8 @@
 /*
  * A key that is used again: with attempts, in either order; and without attempts, where wants wait for the next offer.
  */
-#include "core_inside.h"
+#include "core/attempt.h"
+#include "core/early.h"
 #include "with_world.h"
 
 #include <stdio.h>

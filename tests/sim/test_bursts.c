@@ -3,7 +3,7 @@
  * More comes at once than a step takes, or to a rank that was stopped: nothing expires by what lies unread. Each step
  * of these worlds takes one event (with_world.c), the least bound that there can be.
  */
-#include "core_inside.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void offers_go_on_under_all_that_read_them(void **state)
         DONE(&w, 1, d[i]);
         DONE(&w, 0, o[i]);
     }
-    assert_int_equal(w.ranks[0].core->stats.leases_extended, OFFERS);
+    assert_int_equal(world_stats(&w, 0).leases_extended, OFFERS);
     world_fini(&w);
     world_leases = 0;
 }
@@ -77,8 +77,7 @@ static void an_offer_waits_until_it_is_known_who_reads(void **state)
         baton_id_t d[5];
         world_words = by_words;
         WORLD(w, one_to_four);
-        w.ranks[0].core->works.looks_most = 1;
-        w.ranks[0].core->works.pause_ns = 5 * MS;
+        probe_work_slowly(w.ranks[0].core, 5 * MS);
         w.move_ns = 40 * MS;
         const uint64_t since = w.now;
         baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 20);
@@ -100,8 +99,7 @@ static void an_offer_does_not_wait_for_ever(void **state)
     world_words = true;
     WORLD(w, one_to_four);
     w.settings.quiet_ms = 100;
-    w.ranks[0].core->works.looks_most = 1;
-    w.ranks[0].core->works.pause_ns = 50 * MS;
+    probe_work_slowly(w.ranks[0].core, 50 * MS);
     w.move_ns = 1000 * MS;
     const uint64_t since = w.now;
     baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 20);
@@ -192,7 +190,7 @@ static void a_want_hears_that_all_was_read(void **state)
     w.board_ns = 10 * MS;
     baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 1000);
     baton_id_t d = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 100);
-    for (unsigned i = 0; w.ranks[1].core->movers->reading == 0; i++) {
+    for (unsigned i = 0; probe_reading(w.ranks[1].core) == 0; i++) {
         assert_true(i < 1000);
         world_run(&w, w.now + MS / 10);
     }
@@ -253,7 +251,7 @@ static void nobody_is_lost_whose_beats_lie_unread(void **state)
     stop_for(&w, 4, 2 * w.settings.peer_ms * MS);
     world_run(&w, w.now + w.settings.peer_ms * MS);
     assert_null(world_event(&w, 4, d));
-    assert_int_equal(w.ranks[4].core->stats.peers_lost, 0);
+    assert_int_equal(world_stats(&w, 4).peers_lost, 0);
     world_fini(&w);
 }
 

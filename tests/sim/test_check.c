@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* BATON_CHECKSUM: a want is done only if each block's hash is its producer's. */
-#include "core_inside.h"
+#include "core/check.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #include <stdio.h>
@@ -203,7 +204,7 @@ static void test_hashing_fails(void **state)
         assert_non_null(strstr(world_event(&w, 1, d)->detail, "hash"));
         ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ESYSTEM);
         for (uint32_t r = 0; r < 2; r++)
-            assert_int_equal(w.ranks[r].core->ops.num[OP_CHECK], 0);
+            assert_int_equal(probe_checks(w.ranks[r].core), 0);
         world_fini(&w);
     }
 }
@@ -219,13 +220,13 @@ static void test_an_offer_that_ends_meanwhile(void **state)
     baton_id_t d = world_want(&w, 1, "P", "key", 4, 1, 8, 20000);
     world_run(&w, 100 * MS);
     assert_null(world_event(&w, 1, d)); /* the want waits for the hashes */
-    assert_int_equal(w.ranks[1].core->ops.num[OP_CHECK], 1);
+    assert_int_equal(probe_checks(w.ranks[1].core), 1);
     world_cancel(&w, 0, o);
     w.rule = NULL;
     world_run(&w, 3000 * MS);
     ENDED(&w, 0, o, BATON_STATUS_CANCELLED, BATON_ECANCELED);
     assert_int_equal(world_event(&w, 1, d)->status, BATON_STATUS_FAILED);
-    assert_int_equal(w.ranks[1].core->ops.num[OP_CHECK], 0);
+    assert_int_equal(probe_checks(w.ranks[1].core), 0);
     world_fini(&w);
 }
 
@@ -244,7 +245,7 @@ static void test_cancel_while_checking(void **state)
         world_cancel(&w, 1, d);
         world_run(&w, w.now + 1000 * MS);
         assert_non_null(world_event(&w, 1, d));
-        assert_int_equal(w.ranks[0].core->ops.num[OP_CHECK] + w.ranks[1].core->ops.num[OP_CHECK], 0);
+        assert_int_equal(probe_checks(w.ranks[0].core) + probe_checks(w.ranks[1].core), 0);
         world_fini(&w);
     }
 }
@@ -286,7 +287,7 @@ static void test_a_check_of_nothing(void **state)
     struct wire_message m = {.type = WIRE_CHECK,
                              .from = w.directory->rows[2].incarnation,
                              .to = w.directory->rows[1].incarnation,
-                             .number = post_number(w.ranks[2].core->post, 1),
+                             .number = probe_number(w.ranks[2].core, 1),
                              .want_id = d,
                              .check = {.name.key = "key", .tokens = 8}};
     uint8_t bytes[WIRE_MESSAGE_MAX];
@@ -295,12 +296,12 @@ static void test_a_check_of_nothing(void **state)
     assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);
     for (int i = 0; i < 50; i++) { /* until the producer knows the card of the rank that asks */
         world_run(&w, w.now + MS);
-        m.number = post_number(w.ranks[2].core->post, 1);
+        m.number = probe_number(w.ranks[2].core, 1);
         if (w.sent[WIRE_SUMS] == before)
             assert_int_equal(port->send(port->self, 1, bytes, wire_encode(&m, bytes)), 0);
     }
     assert_true(w.sent[WIRE_SUMS] > before);
-    assert_int_equal(w.ranks[1].core->ops.num[OP_CHECK], 0);
+    assert_int_equal(probe_checks(w.ranks[1].core), 0);
     world_run(&w, 10000 * MS);
     assert_non_null(world_event(&w, 2, d));
     world_fini(&w);

@@ -3,7 +3,9 @@
  * The protocol core on a fake port: handshakes, offers and wants in either order, ends of every kind, and messages that
  * arrive twice, late or not at all.
  */
-#include "core_inside.h"
+#include "core/mover.h"
+#include "core/want.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #include <stdio.h>
@@ -705,11 +707,11 @@ static void test_reused_slot_is_not_the_same_lease(void **state)
 static void nothing_is_under_way(struct world *w)
 {
     for (uint32_t i = 0; i < w->num_ranks; i++) {
-        assert_int_equal(w->ranks[i].core->movers->rma.held, 0);
-        assert_int_equal(w->ranks[i].core->movers->reading, 0);
+        assert_int_equal(movers_held(w->ranks[i].core, BATON_PATH_RMA), 0);
+        assert_int_equal(probe_reading(w->ranks[i].core), 0);
         assert_int_equal(wants_legs(w->ranks[i].core), 0);
         assert_false(movers_wait(w->ranks[i].core));
-        assert_null(w->ranks[i].core->ops.by_tag);
+        assert_int_equal(probe_ops(w->ranks[i].core), 0);
     }
 }
 
@@ -792,11 +794,11 @@ static void test_blocked_peers_block_nobody_else(void **state)
     for (uint32_t i = 0; i < 3; i++)
         d[i] = world_want(&w, 3, names[i], "key", 2 * i, 1, 8, 30000);
     world_run(&w, 100 * MS);
-    assert_int_equal(post_waiting(w.ranks[3].core->post), 3);
+    assert_int_equal(probe_waiting(w.ranks[3].core), 3);
     w.ranks[2].deaf = false;
     world_run(&w, 3000 * MS);
     DONE(&w, 3, d[2]);
-    assert_int_equal(post_waiting(w.ranks[3].core->post), 4); /* WANT is not repeated while it waits; a beat is asked */
+    assert_int_equal(probe_waiting(w.ranks[3].core), 4); /* WANT is not repeated while it waits; a beat is asked */
     w.ranks[0].deaf = w.ranks[1].deaf = false;
     world_run(&w, 20000 * MS);
     DONE(&w, 3, d[0]);
@@ -817,7 +819,7 @@ static void test_closing_waits_for_no_credits(void **state)
     core_shut(w.ranks[1].core, w.now);
     world_run(&w, 60 * MS);
     ENDED(&w, 1, d, BATON_STATUS_FAILED, BATON_ECLOSED);
-    assert_true(post_waiting(w.ranks[1].core->post) > 0);
+    assert_true(probe_waiting(w.ranks[1].core) > 0);
     assert_true(core_is_quiet(w.ranks[1].core));
     world_fini(&w);
 }

@@ -4,7 +4,6 @@
  * damage came before the envelope's hash, a damaged field may be believed, but every call ends, and the two ranks go on
  * talking.
  */
-#include "core_inside.h"
 #include "with_world.h"
 
 #define TOKENS 13

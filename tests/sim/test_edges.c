@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What happens at the edges: limits that are reached, messages that cross, peers that die between two steps. */
 #include "core_inside.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #include <stdio.h>
@@ -77,10 +78,10 @@ static void test_the_card_of_a_lost_peer_is_read_no_more(void **state)
     world_run(&w, 100000 * MS);
     const baton_event_t *e = world_event(&w, 0, o);
     assert_non_null(e);
-    assert_true(w.ranks[0].core->stats.peers_lost > 0);
-    uint64_t before = w.ranks[0].core->stats.handshake_retries;
+    assert_true(world_stats(&w, 0).peers_lost > 0);
+    uint64_t before = world_stats(&w, 0).handshake_retries;
     world_run(&w, 700000 * MS);
-    uint64_t after = w.ranks[0].core->stats.handshake_retries;
+    uint64_t after = world_stats(&w, 0).handshake_retries;
     assert_int_equal(after, before);
     world_fini(&w);
 }
@@ -227,7 +228,7 @@ static void give(struct world *w, uint32_t from, uint32_t to, struct wire_messag
     uint8_t data[WIRE_MESSAGE_MAX];
     m->from = 1000 + from;
     m->to = 1000 + to;
-    m->number = post_number(w->ranks[from].core->post, to);
+    m->number = probe_number(w->ranks[from].core, to);
     uint32_t bytes = wire_encode(m, data);
     struct port_event e = {.kind = PORT_MESSAGE, .peer = from, .data = data, .bytes = bytes};
     core_step(w->ranks[to].core, w->now, w->now, &e, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a want is told to each rank whose offer it touched, whatever messages are lost, and is acknowledged. */
-#include "core_inside.h"
+#include "core/early.h"
+#include "core/ends.h"
 #include "with_world.h"
 
 #define TOKENS 8

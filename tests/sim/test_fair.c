@@ -3,7 +3,8 @@
  * Small wants behind big ones, and healthy engines beside stopped ones. Times follow from how long the world's
  * moves take.
  */
-#include "core_inside.h"
+#include "core/mover.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 static const struct world_engine three[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 64},
@@ -80,8 +81,8 @@ static void test_a_stopped_engine_holds_up_nobody(void **state)
     assert_true(took(&w, "Q", "first") <= 2 * alone);
     world_run(&w, w.now + w.settings.park_ms * MS);
     if (world_mode == BATON_MODE_PULL) /* a stopped producer does not push */
-        assert_true(w.ranks[2].core->movers->rma.silent > 0);
-    assert_int_equal(w.ranks[2].core->movers->rma.held, 0);
+        assert_true(probe_silent(w.ranks[2].core) > 0);
+    assert_int_equal(movers_held(w.ranks[2].core, BATON_PATH_RMA), probe_silent(w.ranks[2].core));
     assert_true(took(&w, "Q", "second") <= alone + MS / 10);
     w.ranks[0].stopped = false;
     DONE_AFTER(&w, 2, big, w.now + 300 * MS);
@@ -130,7 +131,7 @@ static void test_a_slow_engine_is_not_silent(void **state)
     uint64_t begin = w.now, turns = (BIG * 128 + share - 1) / share;
     while (world_event(&w, 2, id) == NULL && w.now < begin + 60000 * MS) {
         world_run(&w, w.now + MS);
-        assert_int_equal(core->movers->rma.silent, 0);
+        assert_int_equal(probe_silent(core), 0);
     }
     DONE(&w, 2, id);
     assert_true(w.now - begin <= (turns + 4) * (line + 10 * MS));
@@ -140,8 +141,8 @@ static void test_a_slow_engine_is_not_silent(void **state)
     assert_true(movers_held(core, BATON_PATH_RMA) > 0);
     w.ranks[world_mode == BATON_MODE_PULL ? 0 : 2].stopped = true;
     world_run(&w, w.now + 6 * line);
-    assert_true(core->movers->rma.silent > 0);
-    assert_int_equal(core->movers->rma.held, 0);
+    assert_true(probe_silent(core) > 0);
+    assert_int_equal(movers_held(core, BATON_PATH_RMA), probe_silent(core));
     w.ranks[world_mode == BATON_MODE_PULL ? 0 : 2].stopped = false;
     world_run(&w, w.now + 60000 * MS);
     assert_int_equal(movers_held(core, BATON_PATH_RMA), 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Block tables that travel in the grant: which do, who takes them, and that others than the lease's are refused. */
-#include "core_inside.h"
 #include "with_world.h"
 
 #include "wire/table.h"

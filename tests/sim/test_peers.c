@@ -3,7 +3,8 @@
  * test_peers: who is alive. A rank that was paused itself blames nobody for the silence; neighbours know of a death for
  * certain; whoever closes finds the lost rank, even one that it had no business with, and all name the same rank.
  */
-#include "core_inside.h"
+#include "core/peer.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void kill_rank(struct world *w, uint32_t rank)
 /* Of a push, nobody knows whether the lost rank still writes: the want ends only when that is known. */
 static void failed_as_lost(struct world *w, uint32_t rank, baton_id_t id)
 {
-    assert_int_equal(core_of(w, rank)->stats.peers_lost, 1);
+    assert_int_equal(world_stats(w, rank).peers_lost, 1);
     if (w->mode == BATON_MODE_PULL)
         ENDED(w, rank, id, BATON_STATUS_FAILED, BATON_EPEER);
 }
@@ -52,7 +53,7 @@ static void test_a_paused_consumer_fails_nothing(void **state)
     world_run(&w, 1000 * MS); /* its wants wait for the offers of both */
     pause_of(&w, 2);
     world_run(&w, w.now + 2000 * MS);
-    assert_int_equal(core_of(&w, 2)->stats.peers_lost, 0);
+    assert_int_equal(world_stats(&w, 2).peers_lost, 0);
     assert_null(world_event(&w, 2, d));
     world_offer(&w, 0, "key", 0, 1, 8, 60000);
     world_offer(&w, 1, "key", 0, 1, 8, 60000);
@@ -80,7 +81,7 @@ static void test_a_paused_rank_with_much_to_read(void **state)
     world_run(&w, w.now + 700 * MS);
     w.ranks[0].stopped = false;
     world_run(&w, w.now + 2000 * MS);
-    assert_int_equal(core_of(&w, 1)->stats.peers_lost, 0);
+    assert_int_equal(world_stats(&w, 1).peers_lost, 0);
     assert_null(world_event(&w, 1, d));
     world_fini(&w);
 }
@@ -98,9 +99,9 @@ static void test_a_paused_producer_fails_nothing(void **state)
     assert_null(world_event(&w, 0, o));
     pause_of(&w, 0);
     world_run(&w, w.now + 20 * MS);
-    assert_int_equal(core_of(&w, 0)->stats.peers_lost, 0);
-    assert_int_equal(core_of(&w, 2)->stats.peers_lost, 1); /* given up by rank 2, and back now */
-    assert_int_equal(core_of(&w, 2)->stats.peers_returned, 1);
+    assert_int_equal(world_stats(&w, 0).peers_lost, 0);
+    assert_int_equal(world_stats(&w, 2).peers_lost, 1); /* given up by rank 2, and back now */
+    assert_int_equal(world_stats(&w, 2).peers_returned, 1);
     world_run(&w, w.now + 30000 * MS);
     world_fini(&w);
 }
@@ -128,7 +129,7 @@ static void test_who_was_silent_too_is_lost(void **state)
     world_run(&w, w.now + 3000 * MS);
     pause_of(&w, 2);
     world_run(&w, w.now + 20 * MS);
-    assert_int_equal(core_of(&w, 2)->stats.peers_lost, 0);
+    assert_int_equal(world_stats(&w, 2).peers_lost, 0);
     world_run(&w, w.now + 2500 * MS);
     failed_as_lost(&w, 2, d);
     world_fini(&w);
@@ -151,7 +152,7 @@ static void test_an_answer_that_came_in_the_pause_counts(void **state)
     world_run(&w, w.now + 3000 * MS);
     w.ranks[2].stopped = false;
     world_run(&w, w.now + 3000 * MS);
-    assert_int_equal(core_of(&w, 2)->stats.peers_lost, 0);
+    assert_int_equal(world_stats(&w, 2).peers_lost, 0);
     world_fini(&w);
 }
 
@@ -167,11 +168,11 @@ static void test_a_rank_that_is_called_seldom_finds_the_lost(void **state)
         w.ranks[2].stopped = true;
         world_run(&w, w.now + 1200 * MS);
         if (i == 20)
-            assert_int_equal(core_of(&w, 2)->stats.peers_lost, 0);
+            assert_int_equal(world_stats(&w, 2).peers_lost, 0);
         w.ranks[2].stopped = false;
         world_run(&w, w.now + MS);
     }
-    assert_int_equal(core_of(&w, 2)->stats.peers_lost, 1);
+    assert_int_equal(world_stats(&w, 2).peers_lost, 1);
     assert_true(peer_is_lost(core_of(&w, 2), 1));
     world_fini(&w);
 }
@@ -252,7 +253,7 @@ static void test_a_stopped_process_is_lost_in_the_usual_time(void **state)
 
 static void say(struct world *w, uint32_t from, uint32_t to, struct wire_message m)
 {
-    post_send(core_of(w, from)->post, to, &m);
+    probe_send(core_of(w, from), to, &m);
     world_run(w, w->now + MS);
 }
 
@@ -276,12 +277,12 @@ static void test_only_neighbours_are_believed(void **state)
     m = dead_word(0);
     m.subject.rank = 77;
     say(&w, 1, 3, m);
-    assert_int_equal(core_of(&w, 3)->stats.messages_bad, 5);
-    assert_int_equal(core_of(&w, 3)->stats.peers_lost, 0);
+    assert_int_equal(world_stats(&w, 3).messages_bad, 5);
+    assert_int_equal(world_stats(&w, 3).peers_lost, 0);
     say(&w, 4, 3, dead_word(4)); /* what this rank sees itself counts more: rank 4 is on its node, and talks */
-    assert_int_equal(core_of(&w, 3)->stats.messages_bad, 6);
+    assert_int_equal(world_stats(&w, 3).messages_bad, 6);
     say(&w, 3, 4, (struct wire_message){.type = WIRE_INQUIRY, .subject = {0, 1000}});
-    assert_int_equal(core_of(&w, 4)->stats.messages_bad, 1);
+    assert_int_equal(world_stats(&w, 4).messages_bad, 1);
     assert_null(world_event(&w, 3, d));
     say(&w, 1, 3, dead_word(0)); /* this one is believed */
     assert_true(peer_is_dead(core_of(&w, 3), 0));
@@ -443,7 +444,7 @@ static void test_the_reason_of_a_rank_that_closed_counts(void **state)
     world_run(&w, w.now + 600 * MS);
     assert_int_equal(core_loss(core_of(&w, 3)), 2); /* as far as it can tell */
     w.rule = NULL;
-    post_send(core_of(&w, 2)->post, 3, &m); /* rank 2 had sent this before it left */
+    probe_send(core_of(&w, 2), 3, &m); /* rank 2 had sent this before it left */
     world_run(&w, w.now + 10 * MS);
     assert_int_equal(core_loss(core_of(&w, 3)), 0);
     world_fini(&w);
@@ -480,7 +481,7 @@ static void test_senseless_messages_of_closing(void **state)
     say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject = {77, 1077}});
     say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject = {2, 1002}});
     say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject = {3, 7}});
-    assert_int_equal(core_of(&w, 0)->stats.messages_bad, 3);
+    assert_int_equal(world_stats(&w, 0).messages_bad, 3);
     close_rank(&w, 0);
     assert_int_equal(core_loss(core_of(&w, 0)), -1);
     world_fini(&w);

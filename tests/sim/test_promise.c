@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The promise: each call is answered in time, and its terminal event comes once its blocks are quiet, never before. */
-#include "core_inside.h"
+#include "core/ends.h"
 #include "with_world.h"
 
 #define TOKENS 32

@@ -5,7 +5,6 @@
  * to the ranks that hear of it through those wants. ESTALE is the reason only where bytes could have been wrong and
  * nothing else explains that.
  */
-#include "core_inside.h"
 #include "with_world.h"
 
 #include <string.h>

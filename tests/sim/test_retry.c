@@ -2,7 +2,9 @@
 /*
  * When the producer rank of a pull's leg fails, the leg turns to another rank that holds the same, where that is safe.
  */
-#include "core_inside.h"
+#include "core/mover.h"
+#include "core/want.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #include <stdio.h>
@@ -21,14 +23,6 @@ static void offers(struct world *w, baton_id_t id[3])
         world_fill(w, i, 10 + i, 0, 1, 32);
         id[i] = world_offer(w, i, "key", 0, 1, 32, 60000);
     }
-}
-
-static uint32_t who_is_asked(const struct world *w)
-{
-    const struct want *want = w->ranks[3].core->wants->by_id;
-    assert_non_null(want);
-    assert_int_equal(want->ask.num_legs, 1);
-    return leg_rank(leg_at(want->legs, 0));
 }
 
 static void slowly(struct world *w)
@@ -63,10 +57,10 @@ static void test_a_stale_read_turns_to_a_replica(void **state)
     offers(&w, o);
     baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
     world_run(&w, 8 * MS);
-    uint32_t first = who_is_asked(&w);
+    uint32_t first = probe_asked(w.ranks[3].core);
     world_cancel(&w, first, o[first]);
     until_retries(&w, 1);
-    uint32_t second = who_is_asked(&w);
+    uint32_t second = probe_asked(w.ranks[3].core);
     assert_int_not_equal(first, second);
     world_run(&w, 1000 * MS);
     DONE(&w, 3, d);
@@ -97,7 +91,7 @@ static void test_a_lost_rank_is_replaced(void **state)
         DONE(&w, i, warm[i]);
     offers(&w, o);
     d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
-    uint32_t first = who_is_asked(&w);
+    uint32_t first = probe_asked(w.ranks[3].core);
     w.ranks[first].stopped = true;
     world_run(&w, 4000 * MS);
     DONE(&w, 3, d);
@@ -121,7 +115,7 @@ static void test_no_retry_before_it_is_quiet(void **state)
     offers(&w, o);
     baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
     world_run(&w, 8 * MS);
-    uint32_t first = who_is_asked(&w);
+    uint32_t first = probe_asked(w.ranks[3].core);
     w.ranks[first].stopped = true;
     world_run(&w, 6000 * MS);
     assert_null(world_event(&w, 3, d));
@@ -148,7 +142,7 @@ static void test_when_none_is_left(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         until_retries(&w, i);
         world_run(&w, w.now + 8 * MS);
-        uint32_t now = who_is_asked(&w);
+        uint32_t now = probe_asked(w.ranks[3].core);
         world_cancel(&w, now, o[now]);
     }
     world_run(&w, 1000 * MS);
@@ -172,7 +166,7 @@ static void test_where_it_is_not_safe(void **state)
         offers(&w, o);
         baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
         world_run(&w, 8 * MS);
-        uint32_t first = who_is_asked(&w);
+        uint32_t first = probe_asked(w.ranks[3].core);
         world_cancel(&w, first, o[first]);
         world_run(&w, 1000 * MS);
         assert_int_equal(world_event(&w, 3, d)->status, BATON_STATUS_FAILED);
@@ -193,7 +187,7 @@ static void test_cancel_while_turning(void **state)
         offers(&w, o);
         baton_id_t d = world_want(&w, 3, "P", "key", 4, 1, 32, 60000);
         world_run(&w, 8 * MS);
-        uint32_t first = who_is_asked(&w);
+        uint32_t first = probe_asked(w.ranks[3].core);
         world_cancel(&w, first, o[first]);
         world_run(&w, w.now + at);
         turned += retries(&w) > 0;
@@ -202,7 +196,7 @@ static void test_cancel_while_turning(void **state)
         assert_non_null(world_event(&w, 3, d));
         for (uint32_t i = 0; i < 3; i++)
             assert_non_null(world_event(&w, i, o[i]));
-        assert_int_equal(w.ranks[3].core->movers->rma.held, 0);
+        assert_int_equal(movers_held(w.ranks[3].core, BATON_PATH_RMA), 0);
         assert_int_equal(wants_legs(w.ranks[3].core), 0);
         world_fini(&w);
     }

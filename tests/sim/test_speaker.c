@@ -5,7 +5,10 @@
  */
 #include <stdio.h>
 
-#include "core_inside.h"
+#include "core/early.h"
+#include "core/ends.h"
+#include "core/want.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 static const struct world_engine one_to_one[] = {
@@ -104,7 +107,7 @@ static void cancels_after_a_silence(void **state)
     for (uint32_t i = 0; i < WANTS; i++)
         ENDED(&w, 1, d[i], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     assert_int_equal(ends_owed(w.ranks[1].core), 0);
-    assert_int_equal(w.ranks[0].core->stats.messages_bad, 0);
+    assert_int_equal(world_stats(&w, 0).messages_bad, 0);
     world_fini(&w);
 }
 
@@ -122,7 +125,7 @@ static void one_word_waits(void **state)
         d[i] = world_want(&w, 1, "P", key, i, 1, 4, 20000);
     }
     world_run(&w, 3500 * MS);
-    assert_int_equal(post_waiting(w.ranks[1].core->post), 2); /* that, and a beat */
+    assert_int_equal(probe_waiting(w.ranks[1].core), 2); /* that, and a beat */
     world_cancel(&w, 1, d[2]);
     w.ranks[0].deaf = false;
     world_run(&w, 3900 * MS);
@@ -244,7 +247,7 @@ static void words_leave_among_other_messages(void **state)
         append(&w, chunks, k, k + CREDITS);
         run(&w, w.now + 1); /* one TICK */
     }
-    assert_true(post_waiting(w.ranks[0].core->post) > 0);
+    assert_true(probe_waiting(w.ranks[0].core) > 0);
     DONE(&w, 0, d);
     world_fini(&w);
 }
@@ -271,7 +274,7 @@ static void silent_peers_hold_up_no_words_to_others(void **state)
     for (uint32_t k = 0; k < 20; k++)
         for (uint32_t i = 0; i < 2; i++)
             world_append(&w, 0, o[i], 20 * i + k, 1, 4 * (k + 1));
-    assert_int_equal(post_waiting(w.ranks[0].core->post), 4 * w.settings.requests); /* it is full */
+    assert_int_equal(probe_waiting(w.ranks[0].core), 4 * w.settings.requests); /* it is full */
     w.seat = NULL;
     w.mode = world_mode;
     w.ranks[3].deaf = true; /* for a millisecond */

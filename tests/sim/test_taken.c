@@ -4,6 +4,7 @@
  * by message instead, what a word that nobody was told of is worth, and what a death leaves behind.
  */
 #include "core_inside.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #include <stdio.h>
@@ -386,7 +387,7 @@ static void the_next_offer_is_not_released(void **state)
         o[i] = world_offer(&w, i, "key", 0, 1, TOKENS, 60000);
     baton_id_t d = world_want(&w, 2, "P", "key", 4, 1, TOKENS, 60000);
     world_run(&w, w.now + 5 * MS);
-    const uint32_t first = leg_rank(leg_at(w.ranks[2].core->wants->by_id->legs, 0));
+    const uint32_t first = probe_asked(w.ranks[2].core);
     world_cancel(&w, first, o[first]);
     world_run(&w, w.now + 2000 * MS);
     DONE(&w, 2, d);

@@ -3,7 +3,7 @@
  * Messages about another offer or want than the one that is there: an old end, an early release, the second of two
  * wants; and more messages than there is room for.
  */
-#include "core_inside.h"
+#include "core/early.h"
 #include "with_world.h"
 
 #include <stdio.h>

@@ -849,6 +849,13 @@ uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id)
     return w->ranks[rank].event_at[i];
 }
 
+baton_stats_t world_stats(const struct world *w, uint32_t rank)
+{
+    baton_stats_t stats;
+    core_stats(w->ranks[rank].core, &stats);
+    return stats;
+}
+
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 static uint8_t byte_of(uint32_t seed, uint32_t layer, uint32_t plane, uint32_t head, uint32_t token, uint32_t channel)

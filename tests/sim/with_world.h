@@ -151,6 +151,9 @@ const baton_event_t *world_given_up(struct world *w, uint32_t rank, baton_id_t i
 const baton_event_t *world_verdict(struct world *w, uint32_t rank, baton_id_t id);
 uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id);
 
+/** What that rank has counted. */
+baton_stats_t world_stats(const struct world *w, uint32_t rank);
+
 /** Fills the blocks of a request with bytes that depend on (seed, layer, plane, head, token, channel). */
 void world_fill(struct world *w, uint32_t rank, uint32_t seed, uint32_t first, uint32_t step, uint32_t tokens);
 /** How many elements of the request are not those bytes, and how many bytes behind its tokens are not the poison. */
