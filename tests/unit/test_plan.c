@@ -564,28 +564,99 @@ static void test_hnd_to_nhd(void **state)
     plan_destroy(plan);
 }
 
-/* ---- the cursor -------------------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-static void test_neighbouring_blocks_merge(void **state)
+#define TOKEN (2 * 8 * 256) /* bytes of all heads and both planes */
+#define NHD_FUSED (BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED)
+
+/* All of a transfer between caches of one rank each: how many runs it has, some of them, and some of its parts. */
+static const struct runs {
+    const char *name;
+    unsigned layout;
+    uint32_t block_tokens[2]; /* the producer's, the consumer's */
+    uint32_t held, tokens;
+    uint32_t from[4], to[4]; /* blocks */
+    uint32_t num_runs, num_parts;
+    struct {
+        uint32_t at; /* its number */
+        uint64_t src, dst, bytes;
+    } run[4];
+    struct {
+        uint32_t at, piece;
+        uint64_t bytes;
+        uint32_t token; /* with which it begins */
+    } part[2];
+} all_runs[] = {
+    {"neighbouring blocks merge", .layout = BATON_LAYOUT_KV_BLOCK, .block_tokens = {16, 16}, .tokens = 48,
+     .from = {1, 2, 5}, .to = {6, 7, 0}, .num_runs = 4, .num_parts = 3, /* two for each layer */
+     .run = {{0, 1 * 16 * TOKEN, 6 * 16 * TOKEN, 2 * 16 * TOKEN}, {1, 5 * 16 * TOKEN, 0, 16 * TOKEN}}},
+    {"16 into 64", .layout = BATON_LAYOUT_KV_BLOCK, .block_tokens = {16, 64}, .tokens = 64, .from = {3, 1, 0, 2},
+     .to = {5}, .num_runs = 2 * 4 * 16, .num_parts = 1, /* layers, blocks, heads of both planes */
+     .run = {{0, 3 * 16 * TOKEN, 5 * 64 * TOKEN, 16 * 256},
+             {1, 3 * 16 * TOKEN + 16 * 256, 5 * 64 * TOKEN + 64 * 256, 16 * 256},
+             {16, 1 * 16 * TOKEN, 5 * 64 * TOKEN + 16 * 256, 16 * 256},
+             {63, 2 * 16 * TOKEN + 15 * 16 * 256, 5 * 64 * TOKEN + 15 * 64 * 256 + 48 * 256, 16 * 256}}},
+    {"64 into 16", .layout = NHD_FUSED, .block_tokens = {64, 16}, .tokens = 60, .from = {5}, .to = {3, 4, 0, 2},
+     .num_runs = 2 * 3, .num_parts = 1, /* blocks 3 and 4 merge */
+     .run = {{0, 5 * 64 * TOKEN, 3 * 16 * TOKEN, 32 * TOKEN},
+             {1, (5 * 64 + 32) * TOKEN, 0, 16 * TOKEN},
+             {2, (5 * 64 + 48) * TOKEN, 2 * 16 * TOKEN, 12 * TOKEN}}},
+    {"48 into 32", .layout = NHD_FUSED, .block_tokens = {48, 32}, .tokens = 96, .from = {1, 4}, .to = {0, 7, 2},
+     .num_runs = 2 * 4, .num_parts = 2,
+     .run = {{0, 48 * TOKEN, 0, 32 * TOKEN},
+             {1, (48 + 32) * TOKEN, 7 * 32 * TOKEN, 16 * TOKEN},
+             {2, 4 * 48 * TOKEN, (7 * 32 + 16) * TOKEN, 16 * TOKEN},
+             {3, (4 * 48 + 16) * TOKEN, 2 * 32 * TOKEN, 32 * TOKEN}},
+     .part = {{1, 0, 48 * TOKEN, 48}}},
+    {"32 into 48, which begins and ends within blocks", .layout = NHD_FUSED, .block_tokens = {32, 48}, .held = 10,
+     .tokens = 90, .from = {0, 7, 2}, .to = {1, 4}, .num_runs = 2 * 4, .num_parts = 2,
+     .run = {{0, 10 * TOKEN, (48 + 10) * TOKEN, 22 * TOKEN}, {3, 2 * 32 * TOKEN, (4 * 48 + 16) * TOKEN, 26 * TOKEN}},
+     .part = {{0, 1, 38 * TOKEN, 0}, {1, 1, 42 * TOKEN, 38}}},
+    {"neighbouring tokens stay one run however few they are", .layout = NHD_FUSED, .block_tokens = {16, 16}, .held = 3,
+     .tokens = 8, .from = {2}, .to = {2}, .num_runs = 2, .num_parts = 1,
+     .run = {{0, (2 * 16 + 3) * TOKEN, (2 * 16 + 3) * TOKEN, 5 * TOKEN}}},
+    {"the heads of both planes and layers become one loop", .layout = BATON_LAYOUT_BLOCK_MAJOR,
+     .block_tokens = {16, 16}, .held = 3, .tokens = 8, .from = {2}, .to = {2}, .num_runs = 2 * 2 * 8, .num_parts = 1,
+     .run = {{31, 4 * 16 * TOKEN + 31 * 4096 + 3 * 256, 4 * 16 * TOKEN + 31 * 4096 + 3 * 256, 5 * 256}}},
+};
+
+static uint32_t blocks_for(const struct runs *e, int side)
 {
-    (void)state;
-    struct cache c;
+    return (e->tokens + e->block_tokens[side] - 1) / e->block_tokens[side];
+}
+
+static void test_runs(void **state)
+{
+    const struct runs *e = *state;
+    struct cache a, b;
     struct plan_transfer t;
     struct plan_cursor at = {0};
-    struct plan_run runs[8];
-    cache_init(&c, 1, 0, BATON_LAYOUT_KV_BLOCK);
-    struct plan *plan = compile(&c, &c);
-    const uint32_t from[] = {1, 2, 5}, to[] = {6, 7, 0};
-    begin(&t, plan, 0, 48, from, COUNT(from), to, COUNT(to));
-    assert_int_equal(plan_next(&t, &at, runs, 8, UINT64_MAX), 4); /* two for each layer */
-    assert_int_equal(runs[0].bytes, 2 * 2 * 8 * 4096);
-    assert_int_equal(runs[0].src, 1 * 2 * 8 * 4096);
-    assert_int_equal(runs[0].dst, 6 * 2 * 8 * 4096);
-    assert_int_equal(runs[1].bytes, 2 * 8 * 4096);
+    struct plan_run runs[200];
+    uint64_t bytes = 0;
+    cache_init_blocks(&a, 1, 0, e->layout, e->block_tokens[0]);
+    cache_init_blocks(&b, 1, 0, e->layout, e->block_tokens[1]);
+    struct plan *plan = compile(&a, &b);
+    begin(&t, plan, e->held, e->tokens, e->from, blocks_for(e, 0), e->to, blocks_for(e, 1));
+    assert_int_equal(plan_num_pieces(plan), e->layout == BATON_LAYOUT_BLOCK_MAJOR ? 1 : LAYERS);
+    assert_int_equal(plan_next(&t, &at, runs, 200, UINT64_MAX), e->num_runs);
+    for (uint32_t i = 0; i < e->num_runs; i++)
+        bytes += runs[i].bytes;
+    assert_int_equal(bytes, LAYERS * (e->tokens - e->held) * TOKEN);
+    assert_int_equal(t.bytes, bytes);
     assert_true(plan_at_end(&t, &at));
-    assert_int_equal(plan_next(&t, &at, runs, 8, UINT64_MAX), 0);
+    assert_int_equal(plan_next(&t, &at, runs, 200, UINT64_MAX), 0);
+    for (uint32_t i = 0; i < COUNT(e->run) && e->run[i].bytes > 0; i++)
+        assert_run(&runs[e->run[i].at], e->run[i].src, e->run[i].dst, e->run[i].bytes);
+    assert_int_equal(plan_num_parts(&t), e->num_parts);
+    assert_int_equal(plan_part(&t, e->num_parts, 0, &at), 0);
+    for (uint32_t i = 0; i < COUNT(e->part) && e->part[i].bytes > 0; i++) {
+        assert_int_equal(plan_part(&t, e->part[i].at, e->part[i].piece, &at), e->part[i].bytes);
+        assert_int_equal(at.token, e->part[i].token);
+    }
     plan_destroy(plan);
 }
+
+/* ---- the cursor -------------------------------------------------------------------------------------------------- */
 
 static void test_tail_stops_at_the_last_token(void **state)
 {
@@ -656,86 +727,6 @@ static void test_skip_counts_whole_units(void **state)
     plan_destroy(plan);
 }
 
-/* ---- blocks of unequal size -------------------------------------------------------------------------------------- */
-
-#define TOKEN (2 * 8 * 256) /* bytes of all heads and both planes */
-
-static void test_16_into_64(void **state)
-{
-    (void)state;
-    struct cache a, b;
-    struct plan_transfer t;
-    struct plan_cursor at = {0};
-    struct plan_run runs[200];
-    const uint32_t from[] = {3, 1, 0, 2}, to[] = {5};
-    cache_init_blocks(&a, 1, 0, BATON_LAYOUT_KV_BLOCK, 16);
-    cache_init_blocks(&b, 1, 0, BATON_LAYOUT_KV_BLOCK, 64);
-    struct plan *plan = compile(&a, &b);
-    begin(&t, plan, 0, 64, from, 4, to, 1);
-    assert_int_equal(plan_num_parts(&t), 1);
-    assert_int_equal(plan_next(&t, &at, runs, 200, UINT64_MAX), 2 * 4 * 16); /* layers, blocks, heads of both planes */
-    assert_run(&runs[0], 3 * 16 * TOKEN, 5 * 64 * TOKEN, 16 * 256);
-    assert_run(&runs[1], 3 * 16 * TOKEN + 16 * 256, 5 * 64 * TOKEN + 64 * 256, 16 * 256);
-    assert_run(&runs[16], 1 * 16 * TOKEN, 5 * 64 * TOKEN + 16 * 256, 16 * 256);
-    assert_run(&runs[63], 2 * 16 * TOKEN + 15 * 16 * 256, 5 * 64 * TOKEN + 15 * 64 * 256 + 48 * 256, 16 * 256);
-    plan_destroy(plan);
-}
-
-static void test_64_into_16(void **state)
-{
-    (void)state;
-    struct cache a, b;
-    struct plan_transfer t;
-    struct plan_cursor at = {0};
-    struct plan_run runs[16];
-    const uint32_t from[] = {5}, to[] = {3, 4, 0, 2};
-    cache_init_blocks(&a, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, 64);
-    cache_init_blocks(&b, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, 16);
-    struct plan *plan = compile(&a, &b);
-    begin(&t, plan, 0, 60, from, 1, to, 4);
-    assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 2 * 3); /* blocks 3 and 4 merge */
-    assert_run(&runs[0], 5 * 64 * TOKEN, 3 * 16 * TOKEN, 32 * TOKEN);
-    assert_run(&runs[1], (5 * 64 + 32) * TOKEN, 0, 16 * TOKEN);
-    assert_run(&runs[2], (5 * 64 + 48) * TOKEN, 2 * 16 * TOKEN, 12 * TOKEN);
-    plan_destroy(plan);
-}
-
-static void test_48_into_32(void **state)
-{
-    (void)state;
-    struct cache a, b;
-    struct plan_transfer t;
-    struct plan_cursor at = {0};
-    struct plan_run runs[16];
-    const uint32_t from[] = {1, 4}, to[] = {0, 7, 2};
-    cache_init_blocks(&a, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, 48);
-    cache_init_blocks(&b, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, 32);
-    struct plan *plan = compile(&a, &b);
-    begin(&t, plan, 0, 96, from, 2, to, 3);
-    assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 2 * 4);
-    assert_run(&runs[0], 48 * TOKEN, 0, 32 * TOKEN);
-    assert_run(&runs[1], (48 + 32) * TOKEN, 7 * 32 * TOKEN, 16 * TOKEN);
-    assert_run(&runs[2], 4 * 48 * TOKEN, (7 * 32 + 16) * TOKEN, 16 * TOKEN);
-    assert_run(&runs[3], (4 * 48 + 16) * TOKEN, 2 * 32 * TOKEN, 32 * TOKEN);
-    assert_int_equal(plan_num_parts(&t), 2);
-    assert_int_equal(plan_part(&t, 1, 0, &at), 48 * TOKEN);
-    assert_int_equal(at.token, 48);
-    assert_int_equal(plan_part(&t, 2, 0, &at), 0);
-    plan_destroy(plan);
-    plan = compile(&b, &a);
-    at = (struct plan_cursor){0};
-    begin(&t, plan, 10, 90, to, 3, from, 2); /* begins and ends within blocks */
-    assert_int_equal(t.bytes, 2 * 80 * TOKEN);
-    assert_int_equal(plan_next(&t, &at, runs, 16, UINT64_MAX), 2 * 4);
-    assert_run(&runs[0], 10 * TOKEN, (48 + 10) * TOKEN, 22 * TOKEN);
-    assert_run(&runs[3], 2 * 32 * TOKEN, (4 * 48 + 16) * TOKEN, 26 * TOKEN);
-    assert_int_equal(plan_num_parts(&t), 2);
-    assert_int_equal(plan_part(&t, 0, 1, &at), 38 * TOKEN);
-    assert_int_equal(plan_part(&t, 1, 1, &at), 42 * TOKEN);
-    assert_int_equal(at.token, 38);
-    plan_destroy(plan);
-}
-
 /* ---- units of part of a block ------------------------------------------------------------------------------------ */
 
 static void test_few_tokens_of_hnd_into_nhd(void **state)
@@ -756,31 +747,6 @@ static void test_few_tokens_of_hnd_into_nhd(void **state)
         assert_run(&runs[i], plane * 2 * 4096 + head * 4096 + token * 256, plane * 2 * 4096 + token * 512 + head * 256,
                    256);
     }
-    plan_destroy(plan);
-}
-
-/* Neighbouring tokens stay one run however few they are, and the heads of both planes become one loop. */
-static void test_units_of_few_tokens_merge(void **state)
-{
-    (void)state;
-    struct cache c;
-    struct plan_transfer t;
-    struct plan_cursor at = {0};
-    struct plan_run runs[32];
-    const uint32_t ids[] = {2};
-    cache_init(&c, 1, 0, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED);
-    struct plan *plan = compile(&c, &c);
-    begin(&t, plan, 3, 8, ids, 1, ids, 1);
-    assert_int_equal(plan_next(&t, &at, runs, 32, UINT64_MAX), 2);
-    assert_run(&runs[0], (2 * 16 + 3) * TOKEN, (2 * 16 + 3) * TOKEN, 5 * TOKEN);
-    plan_destroy(plan);
-    cache_init(&c, 1, 0, BATON_LAYOUT_BLOCK_MAJOR);
-    plan = compile(&c, &c);
-    assert_int_equal(plan_num_pieces(plan), 1); /* one piece for both layers */
-    at = (struct plan_cursor){0};
-    begin(&t, plan, 3, 8, ids, 1, ids, 1);
-    assert_int_equal(plan_next(&t, &at, runs, 32, UINT64_MAX), 2 * 2 * 8);
-    assert_run(&runs[31], (4 * 16 + 0) * TOKEN + 31 * 4096 + 3 * 256, 4 * 16 * TOKEN + 31 * 4096 + 3 * 256, 5 * 256);
     plan_destroy(plan);
 }
 
@@ -1045,6 +1011,7 @@ static void test_any_blocks_that_stand_twice(void **state)
 
 int main(void)
 {
+    struct CMUnitTest rows[COUNT(all_runs)];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_block_that_stands_twice),
         cmocka_unit_test(test_any_blocks_that_stand_twice),
@@ -1065,19 +1032,16 @@ int main(void)
         cmocka_unit_test(test_all_layers_in_one_block_are_one_run),
         cmocka_unit_test(test_head_slices),
         cmocka_unit_test(test_hnd_to_nhd),
-        cmocka_unit_test(test_neighbouring_blocks_merge),
         cmocka_unit_test(test_tail_stops_at_the_last_token),
         cmocka_unit_test(test_resumes_at_every_byte),
         cmocka_unit_test(test_skip_counts_whole_units),
-        cmocka_unit_test(test_16_into_64),
-        cmocka_unit_test(test_64_into_16),
-        cmocka_unit_test(test_48_into_32),
         cmocka_unit_test(test_few_tokens_of_hnd_into_nhd),
-        cmocka_unit_test(test_units_of_few_tokens_merge),
         cmocka_unit_test(test_what_is_ready_comes_first),
         cmocka_unit_test(test_a_window_and_a_state),
         cmocka_unit_test(test_shapes_have_a_limit),
         cmocka_unit_test(test_cost_against_512_ranks),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (uint32_t i = 0; i < COUNT(all_runs); i++)
+        rows[i] = (struct CMUnitTest){all_runs[i].name, test_runs, NULL, NULL, (void *)&all_runs[i]};
+    return cmocka_run_group_tests(tests, NULL, NULL) + cmocka_run_group_tests(rows, NULL, NULL);
 }
