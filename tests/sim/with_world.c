@@ -575,24 +575,29 @@ static void words_init(struct world *w)
     }
 }
 
+static int go_by(baton_mode_t mode, bool words)
+{
+    world_mode = mode;
+    world_words = words;
+    return 0;
+}
+
 int world_pulls(void **state)
 {
     (void)state;
-    world_mode = BATON_MODE_PULL;
-    return 0;
+    return go_by(BATON_MODE_PULL, false);
 }
 
 int world_takes(void **state)
 {
-    world_words = true;
-    return world_pulls(state);
+    (void)state;
+    return go_by(BATON_MODE_PULL, true);
 }
 
 int world_pushes(void **state)
 {
     (void)state;
-    world_mode = BATON_MODE_PUSH;
-    return 0;
+    return go_by(BATON_MODE_PUSH, false);
 }
 
 void world_init(struct world *w, const struct world_engine *engines, uint32_t num_engines)
