@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * with_geometry: a small cache, for whoever needs any: one layer of two heads, keys and values, held by one rank. A test
- * changes what is special in its own. It includes nothing but the public header.
+ * with_geometry: a small cache, for whoever needs any: one layer of two heads, keys and values, held by one rank. A
+ * test changes what is special in its own. It includes nothing but the public header.
  */
 #ifndef BATON_TESTS_WITH_GEOMETRY_H
 #define BATON_TESTS_WITH_GEOMETRY_H

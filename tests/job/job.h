@@ -64,8 +64,8 @@ uint32_t job_rank_of(uint32_t peer);
 enum job_walk { JOB_FILL, JOB_CHECK, JOB_ERASE, JOB_LOOK };
 
 /**
- * Goes over every word of a slot's blocks: fills them with what the request has, checks that they have it up to its last
- * token and nothing behind, makes them free, or looks whether they still are. Returns how many words are not so.
+ * Goes over every word of a slot's blocks: fills them with what the request has, checks that they have it up to its
+ * last token and nothing behind, makes them free, or looks whether they still are. Returns how many words are not so.
  */
 uint32_t job_walk(const struct job_slot *s, enum job_walk what);
 /** How many words of a free slot were written into. They are free again afterwards. */
@@ -79,8 +79,8 @@ int job_call(struct job_slot *s, uint32_t timeout_ms);
 
 bool job_is_terminal(const baton_event_t *e);
 /**
- * Whether this event may come now. A call is given up once at most, and never as done; its terminal event, of which there
- * is one, says that it was given up.
+ * Whether this event may come now. A call is given up once at most, and never as done. Its terminal event, of which
+ * there is one, says that it was given up.
  */
 bool job_in_order(const struct job_slot *s, const baton_event_t *e);
 

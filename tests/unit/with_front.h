@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * front: what stands around a part of front, made up: functions of the core, of front's other parts and of threads. Each
- * counts its calls and returns what `says` has under its name; in the beginning nothing is to be done. They are weak: a
- * function that a test defines itself is used instead, and so is a real one that was linked for something else.
+ * front: what stands around a part of front, made up: functions of the core, of front's other parts and of threads.
+ * Each counts its calls and returns what `says` has under its name; in the beginning nothing is to be done. They are
+ * weak: a function that a test defines itself is used instead, and so is a real one that was linked for something else.
  */
 #ifndef BATON_TESTS_WITH_FRONT_H
 #define BATON_TESTS_WITH_FRONT_H
