@@ -10,11 +10,11 @@
  *
  * They meet by request key, in either order. Which ranks exchange which bytes follows from the two caches' geometries.
  * baton_poll hands out events. Each accepted call has exactly one terminal event: from then on the blocks are the
- * caller's again. See THE PROMISE.
+ * caller's again. A call that baton_close finds still at work may have none. See THE PROMISE.
  *
  * LIFE OF A CONTEXT. baton_open and baton_start are collective over the communicator, and baton_close too;
  * baton_cache_create or baton_cache_wrap comes between the first two, baton_cache_wrap also later. Between start and
- * close every call is local and never waits for another rank.
+ * close every call is local and never waits for another rank, but for baton_cache_ready of a caller's thread.
  *
  * ERRORS. Functions return 0 (or a count) or a negative BATON_E... number. Outputs are written only on success.
  * baton_strerror names a number; baton_errmsg gives the sentence that belongs to the last error of the calling thread.
@@ -30,9 +30,9 @@
  * their baton_poll only takes events. "Any thread" below means this rule.
  *
  * While the reactor sleeps, a call makes a short transfer within the node in the caller's thread, and a poll that finds
- * no event does what has become possible since. Neither calls MPI. A poll does so for about 50 us, and all calls
- * between two polls together for as long; or for four turns, if these take longer, each of which copies at most
- * inline_bytes (handoff; see SETTINGS).
+ * no event does what has become possible since. Neither calls MPI. A poll spends about 50 us on this, or four turns
+ * if these take longer; so do all calls between two polls together. A turn copies at most inline_bytes (handoff; see
+ * SETTINGS).
  *
  * open, cache_create, start and close are called by one thread, while no other thread is inside Baton.
  *
@@ -536,13 +536,13 @@ BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, bat
  * if the other ranks call it too; it waits BATON_START_MS for them, and then start has failed. Any thread, after
  * baton_start; but below MPI_THREAD_MULTIPLE, or where MPI's window is for one thread (baton_describe says so), only
  * calls of the thread that lends itself do that, and others are told so.
- * 0: they are. Errors: EAGAIN: not yet, ask again; on rank 0 baton_errmsg names those that are missing, and after 5 s
- * its log does so once. ETIMEDOUT, on all ranks: some did not declare their caches within BATON_WRAP_MS after the
- * first one did, and baton_errmsg names them. ECLOSED, at once on all ranks: one of them closes its context before all
- * caches are declared, as where its baton_cache_wrap failed, and baton_errmsg names it. EPEER, on
- * all ranks: the process of a rank on rank 0's node has ended, which is noticed at once. If it is rank 0 itself, only
- * the ranks of its node notice. A rank of another node that has ended counts as one that does not come: ETIMEDOUT.
- * Or what baton_start can end with. After these only baton_close is left. ESTATE, EINVAL.
+ * 0: all are declared. Errors: EAGAIN: not yet, ask again; on rank 0 baton_errmsg names those that are missing, and
+ * after 5 s its log does so once. ETIMEDOUT, on all ranks: some did not declare their caches within BATON_WRAP_MS after
+ * the first one did, and baton_errmsg names them. ECLOSED, at once on all ranks: one of them closes its context before
+ * all caches are declared, as where its baton_cache_wrap failed, and baton_errmsg names it. EPEER, on all ranks: the
+ * process of a rank on rank 0's node has ended, which is noticed at once. If it is rank 0 itself, only the ranks of its
+ * node notice. A rank of another node that has ended counts as one that does not come: ETIMEDOUT. Or what baton_start
+ * can end with. After these only baton_close is left. ESTATE, EINVAL.
  */
 BATON_API int baton_cache_ready(baton_t *b);
 
@@ -667,9 +667,9 @@ typedef struct baton_offer_params {
  * flags, those before the call of baton_ready or baton_append that names them) and stay so until the offer's event.
  * Returns in microseconds; the array is reusable at return. *id may be NULL. Any thread.
  * Ends in one terminal event BATON_EVENT_OFFER, perhaps after a BATON_EVENT_GIVEN_UP: DONE once every rank of every
- * seat has acknowledged; EXPIRED; CANCELLED by either side; FAILED (EEXIST: the key's former offer lives, or was given
- * up and is not quiet yet; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL; or what made the consumer
- * fail).
+ * seat that reads from this rank has acknowledged; EXPIRED; CANCELLED by either side; FAILED (EEXIST: the key's former
+ * offer lives, or was given up and is not quiet yet; EAGAIN: no room for its block table, BATON_TABLE_BYTES; ESTALL; or
+ * what made the consumer fail).
  * A reader of the node that took the offer without a message wakes nobody at its end. DONE then comes within 100 us of
  * the want's event if a thread of the producer does nothing but poll, else within about 2 ms.
  * An offer watches only the ranks that it has granted a want. If a consumer rank is lost before it wants, or its want

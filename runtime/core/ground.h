@@ -8,8 +8,8 @@
  * them.
  *
  * SEGMENT. Each process has one: a first page with its bell, then metadata that front lays out (board, table arena,
- * card), then its pool. Segments are aligned to 2 MiB and populated by their owners. Offsets count from the aligned
- * beginning.
+ * card, the area of words and lanes, buffers for staging), then its pool. Segments are aligned to 2 MiB and populated
+ * by their owners. Offsets count from the aligned beginning.
  *
  * The numbers and places are there from the beginning, the segments once the world has been started. From then on
  * nothing changes, and any thread may read it. What the segments hold is another matter: their owners, and the words

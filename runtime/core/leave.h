@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * leave: closing, seen from the protocol. Owns whether this rank closes, whether it watches the others for that, and
- * the rank without which the world is closed, the first that was found. core.c hands it LEAVE messages and losses; the
+ * leave: closing, seen from the protocol. Owns whether this rank closes, whether it watches the others meanwhile, and
+ * the first rank found without which the world must close. core.c hands it LEAVE messages and losses; the
  * functions by which front/ closes (core_leave, core_loss) are in core.h.
  */
 #ifndef BATON_CORE_LEAVE_H

@@ -81,8 +81,8 @@ void outcome_emit(struct core *core, struct outcome *outcome, baton_event_type_t
                   int error);
 
 /**
- * What a consumer hears of an offer that ended with `error` before it had what it wants, whichever word brings it: that
- * it is gone; but closing is closing. Writes a sentence.
+ * What a consumer hears of an offer that ended with `error` before it had what it wants: BATON_ECLOSED if that is the
+ * error, else BATON_EGONE. Writes a sentence.
  */
 int outcome_of_ended(int error, char *text, size_t size);
 

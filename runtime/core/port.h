@@ -4,9 +4,9 @@
  * answers. front/paths.c implements it over the paths (core/path.h), the simulator implements it in virtual time, fault
  * injection wraps it.
  *
- * Thread, completion and errors are as in core/path.h: all calls are the reactor's, none blocks, none calls back, and
- * what happened comes as an event of a later core_step. Peers are named by their rank in the directory. An event whose
- * tag the core no longer knows is ignored.
+ * Thread, completion and errors are as in core/path.h: all calls are for whoever makes turns, none blocks or calls
+ * back, and what happened comes as an event of a later core_step. Peers are named by their rank in the directory. An
+ * event whose tag the core no longer knows is ignored.
  */
 #ifndef BATON_CORE_PORT_H
 #define BATON_CORE_PORT_H

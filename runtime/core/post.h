@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * post: messages to other ranks and from them. Owns the messages that the port cannot take yet: they wait here, in
- * order for each peer. At most 4 x BATON_REQUESTS wait, half of that for one peer, and one for each. More are dropped,
- * which is safe because whoever needs an answer sends its message again. Each message has a number, and one that came
- * before is not taken again.
+ * order for each peer. At most 4 x BATON_REQUESTS wait, half of that for one peer; the first one for a peer always may.
+ * More are dropped, which is safe because whoever needs an answer sends its message again. Each message has a number,
+ * and one that came before is not taken again.
  *
  * Every file that sends a message calls it; core.c opens what comes.
  */

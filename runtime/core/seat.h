@@ -22,8 +22,8 @@ enum reader_state { READER_NONE, READER_GRANTED, READER_ENDED };
 /** Seats of those engines, or of any (DIRECTORY_NONE), free so far. NULL: no memory. */
 struct seats *seats_create(const uint32_t *engines, uint32_t num);
 /**
- * Ranks of this node take seats by themselves from now on, of the lease of that slot and generation: which engine has a
- * seat is said there, and a seat that is taken stays so.
+ * From now on ranks of this node take the seats of that lease by themselves. The words in shared memory say which
+ * engine has which seat, and a seat that is taken stays taken.
  */
 void seats_share(struct seats *s, const struct port_handoff *handoff, uint32_t slot, uint64_t generation);
 /** No reader may be written to any more. */
@@ -68,8 +68,8 @@ void reader_note_end(struct reader *r, uint64_t want);
 /** Nothing of it is granted any more, but it may come again. */
 void reader_rest(struct core *core, struct reader *r);
 /**
- * It was granted by a word about a former offer: it may come again, and so may another engine in its place, where seats
- * are not shared.
+ * Undoes a grant that a word about a former offer has brought. The reader may come again. Unless seats are shared,
+ * another engine may take its seat.
  */
 void reader_undo(struct core *core, struct seats *s, struct reader *r);
 /** It has ended. */

@@ -3,8 +3,8 @@
  * stall: answers calls in time while no turns are made. There are three reasons for that:
  *
  *   no CPU      The thread that makes a turn, or has to make the next one, does not run: the scheduler, a debugger or a
- *               cgroup keeps it off the CPU. Wants are given up STALL_LATE_NS after their deadlines: at once if it is a
- *               thread of the engine; once it was seen not to run, if it is Baton's own. Offers are not given up: a
+ *               cgroup keeps it off the CPU. Wants are given up STALL_LATE_NS after their deadlines; if
+ *               the thread is Baton's own, only once it was seen not to run. Offers are not given up: a
  *               message that no turn has read yet may have extended their time.
  *   inside MPI  The reactor is in a call of MPI, which cannot be interrupted. Wants are given up quiet_ms after their
  *               deadlines, which is how long the core too waits for a want to become quiet.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats: baton_stats of a context, put together from all that count. Nobody is asked or waited for: each number is read
- * where it is counted (base/count.h), so a thread that reads them holds up no other.
+ * stats: the counts of baton_stats, put together from all that count. Each number is read where it is counted
+ * (base/count.h), so a thread that reads them asks nobody and holds up nobody.
  */
 #ifndef BATON_FRONT_STATS_H
 #define BATON_FRONT_STATS_H

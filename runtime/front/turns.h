@@ -21,10 +21,10 @@
  *
  * THE LOCK. Whoever makes turns holds `lock`. So does whoever reads the fields that are written under it and not
  * atomic. Only the reactor waits for it: a call that finds it taken leaves its work to the holder. A thread of the
- * engine holds it for turns alone, and only if the scheduler ranks it at least as high as the thread that opened the
- * context: a holder that gets no CPU holds up all others. Where that happens all the same, since a debugger stops the
- * holder for instance, calls that are due are given up in time (front/stall.h). A poll makes a turn in place of a
- * reactor that should have made one and gets no CPU.
+ * engine holds it for turns alone, and only if the scheduler ranks it at least as high as a normal thread, or as the
+ * thread that called baton_start if that has a lower rank: a holder that gets no CPU holds up all others. Where that
+ * happens all the same, since a debugger stops the holder for instance, calls that are due are given up in time
+ * (front/stall.h). A poll makes a turn in place of a reactor that should have made one and gets no CPU.
  */
 #ifndef BATON_FRONT_TURNS_H
 #define BATON_FRONT_TURNS_H
@@ -71,8 +71,9 @@ struct turns {
 void turns_init(struct turns *t);
 
 /**
- * A call of so many blocks was queued at `now_ns`, for which at most so many bytes are copied here within so many
- * nanoseconds: makes turns here if they are lent, or wakes a copy worker to make them, or else the reactor. Any thread.
+ * A call of `blocks` blocks, of which at most `bytes` bytes are copied here, was queued at `now_ns`; its deadline is
+ * `left_ns` away. Wakes a copy worker to make turns, or makes them here if they are lent, or else wakes the reactor.
+ * Any thread.
  */
 void turns_call(struct baton *b, uint64_t now_ns, uint64_t blocks, uint64_t bytes, uint64_t left_ns);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * address: what stands for a peer in MPI. Nobody else in this room makes a rank of a communicator or a place in a
- * window of a peer's number, or the other way round. In a world of MPI the number is the rank, and each rank's segment
+ * address: what stands for a peer in MPI. Only this file turns a peer's number into a rank of a communicator or a place
+ * in a window, or back. In a world of MPI the number is the rank, and each rank's segment
  * begins where its part of the overlay does.
  */
 #ifndef BATON_MPI_ADDRESS_H

@@ -3,8 +3,8 @@
  * slots: memory for control messages on their way out, and places that bound how many there are. MPI reads a slot until
  * its request is complete. A message that is dropped leaves its place at once, although MPI may still read its slot.
  *
- * LIMITS. There are SLOTS_MAX places; one peer has at most SLOTS_OF_PEER of them. Once all are taken, only a peer that
- * has none gets one, so that there is at most one for each rank beyond. So silent peers never keep the places of
+ * LIMITS. There are SLOTS_MAX places; one peer has at most SLOTS_OF_PEER of them. Once all are taken, a
+ * peer that has none still gets one: at most one a rank beyond SLOTS_MAX. So silent peers never keep the places of
  * others, however many they are. Slots are made as they are needed.
  *
  * The reactor's thread. Never calls MPI.

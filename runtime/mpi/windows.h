@@ -6,10 +6,11 @@
  * release.
  *
  * TWO WINDOWS OVER THE SAME BYTES. The standard leaves conflicting accesses through both undefined. Here accesses never
- * conflict: only the owner stores into its metadata; the bell is rung by C11 atomics through the shared window alone;
- * and into a pool other ranks put or store only those blocks that a want of the owner lent them by its lease, each byte
- * by one of them, and none by the owner meanwhile. With the unified memory model an MPI_Win_sync and a fence make them
- * visible.
+ * conflict. The board, the arena and the card are stored by their owner alone. The bell and the words and lanes in the
+ * area (shm/HANDOFF.md) are stored by ranks of the node too, by C11 atomics through the shared window, and nobody reads
+ * them through the overlay. Into a pool other ranks put or store only those blocks that a want of the owner lent them
+ * by its lease, each byte by one of them, and none by the owner meanwhile. With the unified memory model an
+ * MPI_Win_sync and a fence make them visible.
  *
  * THE FIRST PAGE. The bell at 0, the owner's process at WINDOWS_PROCESS_OFFSET, its MPI library at
  * WINDOWS_LIBRARY_OFFSET, and the test pattern from WINDOWS_PATTERN_OFFSET to the page's end.

@@ -3,7 +3,7 @@
  * world: the communicators of one context, who shares a node with whom, and the thread level. It works on a duplicate
  * of the caller's communicator, with MPI_ERRORS_RETURN on that alone. Its collective steps are those of steps.h.
  *
- * The context that initialised MPI finalises it: of several in one process it is the last to be closed.
+ * The context that initialised MPI finalises it. Of several contexts in one process it must be closed last.
  *
  * The thread that opens, starts and closes the context. Never touches the caller's communicator beyond duplicating it.
  */

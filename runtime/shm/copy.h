@@ -77,10 +77,10 @@ typedef void copy_done_fn(void *arg, bool runs_out);
 
 /**
  * Starts `workers` threads that hold at most `depth` jobs between them, on the hardware threads `cpus` (base/thread.h).
- * `look(arg, runs_out)` is called by a worker after a completion that is to be collected soon, which is each one but
- * those of jobs with `more` while more than `workers` jobs wait. `runs_out`: no more than that wait, so that the worker
- * may see to it itself; so it is after copy_ask, too. It must not wait for anything. Returns 0, BATON_ENOMEM or
- * BATON_ESYSTEM.
+ * A worker calls `look(arg, runs_out)` after copy_ask, and after each completion that is to be collected soon: not
+ * after those of jobs with `more` that did not fail while more than `workers` jobs wait. `runs_out`: no more than that
+ * wait, or copy_ask was called, so the worker may collect it itself. `look` must not wait for anything. Returns 0,
+ * BATON_ENOMEM or BATON_ESYSTEM.
  */
 int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_done_fn *look, void *arg,
                      struct copy_pool **out);
@@ -115,9 +115,9 @@ bool copy_collect(struct copy_pool *pool, struct copy_end *end);
 
 /**
  * Reads (or with `write` writes) the next `bytes` of a transfer from a cursor on; `theirs` are addresses of the
- * process. 0: they are of the program that the process's sample is of; BATON_EPEER: the process has ended, or runs
- * another program by now, whose memory was not written but for the chance that attach.c tells of; BATON_ESYSTEM: the
- * kernel refused; BATON_EMESSAGE: the transfer leaves the regions.
+ * process. 0: the sample proves that it is the right program. BATON_EPEER: the process has ended, or runs another
+ * program, whose memory was not written but for the race that attach.c describes. BATON_ESYSTEM: the kernel refused.
+ * BATON_EMESSAGE: the transfer leaves the regions.
  */
 int attach_slice(const struct process *process, bool write, const struct plan_transfer *transfer,
                  struct plan_cursor from, uint64_t bytes, const struct copy_side *mine, const struct copy_side *theirs);

@@ -48,7 +48,7 @@ bool lanes_lead_to(const struct lanes *l, uint32_t rank);
 bool lanes_lead_everywhere(const struct lanes *l);
 
 /**
- * A message of 1 .. LANES_MESSAGE_MAX bytes to a rank that lanes lead to, which is owed its ring `when`: copied. 0, or
+ * Copies a message of 1 .. LANES_MESSAGE_MAX bytes into the lane to that rank, which is owed its ring `when`. 0, or
  * BATON_EAGAIN: there is no place, and this rank's bell rings once there is.
  */
 int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes, enum rings_when when);

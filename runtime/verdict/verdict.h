@@ -4,10 +4,10 @@
  *
  *   every rank   tells the engine's first rank how its call ended (REPORT). It repeats that, with growing pauses, until
  *                it hears the VERDICT, for twice BATON_VERDICT_MS at most
- *   first rank   keeps a round for each key and verb, which remembers who has reported. The round closes when all ranks
- *                that hold a part of the cache have reported, when one of them is lost, or BATON_VERDICT_MS after its
- *                first report. Then every rank is told the same. Half-way through that time the first rank asks the
- *                missing ones where they stand, so that the verdict can tell that too.
+ *   first rank   keeps a round for each key, attempt, verb and engine, which remembers who has reported. The round
+ *                closes when all ranks that hold a part of the cache have reported, when one of them is lost, or
+ *                BATON_VERDICT_MS after its first report. Then every rank is told the same. Half-way through that time
+ *                the first rank asks the missing ones where they stand, so that the verdict can tell that too.
  *
  * A closed round is kept for a while: who reports late, or again, gets its verdict once more.
  *

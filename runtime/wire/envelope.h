@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * envelope: the 16 bytes in front of every control message. They tell the message's number, how many of the other
- * side's messages were consumed, and a hash of envelope and message. The counts of a pair of ranks stand here too, so
- * that tests of flow control and of damage need no network.
+ * envelope: the 16 bytes in front of every control message that goes by MPI. They tell the message's number, how many
+ * of the other side's messages were consumed, and a hash of envelope and message. The counts of a pair of ranks stand
+ * here too, so that tests of flow control and of damage need no network.
  */
 #ifndef BATON_WIRE_ENVELOPE_H
 #define BATON_WIRE_ENVELOPE_H

@@ -32,7 +32,7 @@
  *
  * An example: a message that says how many tokens an offer will have in the end.
  *
- *   TYPE(21, HINT, hint, 1)                                in WIRE_TYPES
+ *   TYPE(21, HINT, hint, 2)                                in WIRE_TYPES
  *   BODY(hint, WIRE_HINT_FIELDS)                           in WIRE_BODIES
  *
  *   #define WIRE_HINT_FIELDS(FIELD)                        \
