@@ -6,11 +6,10 @@
 #include <stdbool.h>
 
 #include "baton.h"
-#include "bench/busy.h"
 #include "bench/options.h"
+#include "bench/process.h"
 #include "bench/report.h"
 #include "bench/roster.h"
-#include "bench/halt.h"
 
 struct bench {
     struct options options;

@@ -3,16 +3,20 @@
    and so do words of different places. */
 #include "bench/blocks.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "bench/conditions.h"
+#include "base/settings.h"
 #include "bench/fail.h"
 
 #define POISON 0xa5
 #define WORD sizeof(uint64_t)
+#define PAGE_BYTES UINT64_C(4096)
 #define LAYERS_MOST 4096u /* and heads: so that no two entries have one number */
 
 void blocks_describe(struct blocks *c, const struct blocks_form *f)
@@ -159,9 +163,25 @@ bool blocks_check(const struct blocks *c, uint64_t first, const uint32_t *from, 
 
 /* ---- size -------------------------------------------------------------------------------------------------------- */
 
+uint64_t blocks_l3_bytes(void)
+{
+    char text[32] = "";
+    uint64_t bytes = 0;
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+    if (file) {
+        if (fgets(text, sizeof text, file))
+            text[strcspn(text, "\n")] = '\0';
+        fclose(file);
+    }
+    if (settings_number(text, &bytes) == 0)
+        return bytes;
+    long told = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return told > 0 ? (uint64_t)told : 0;
+}
+
 uint64_t blocks_pool_bytes(const struct options *o, uint64_t least)
 {
-    const uint64_t caches = 4 * conditions_l3_bytes();
+    const uint64_t caches = 4 * blocks_l3_bytes();
     return o->pool ? o->pool : least > caches ? least : caches;
 }
 
@@ -172,4 +192,68 @@ uint32_t blocks_pool_blocks(const struct options *o, uint64_t least, uint64_t bl
     if (blocks > UINT32_MAX)
         fail("a pool of %" PRIu64 " blocks is too large", blocks);
     return (uint32_t)blocks;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+const char *own_name(enum own_kind kind)
+{
+    static const char *const names[OWN_KINDS] = {"slab", "private", "mapped"};
+    return names[kind];
+}
+
+/* A page that nobody may touch lies behind each region: no two regions touch each other. */
+static void *reserve(uint64_t bytes)
+{
+    return mmap(NULL, bytes + PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+static void *map_region(struct own *o, uint32_t i)
+{
+    void *at = reserve(o->bytes[i]);
+    if (at == MAP_FAILED)
+        return at;
+    if (o->kind == OWN_PRIVATE)
+        return mmap(at, o->bytes[i], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    o->files[i] = memfd_create("baton-bench", MFD_CLOEXEC);
+    if (o->files[i] < 0 || ftruncate(o->files[i], (off_t)o->bytes[i]) != 0)
+        return MAP_FAILED;
+    return mmap(at, o->bytes[i], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, o->files[i], 0);
+}
+
+void own_create(struct own *o, enum own_kind kind, uint32_t num, uint64_t bytes)
+{
+    *o = (struct own){.kind = kind};
+    if (kind == OWN_SLAB)
+        return;
+    o->bases = room(num, sizeof *o->bases);
+    o->bytes = room(num, sizeof *o->bytes);
+    o->files = room(num, sizeof *o->files);
+    for (; o->num < num; o->num++) {
+        o->bytes[o->num] = bytes;
+        o->files[o->num] = -1;
+        o->bases[o->num] = map_region(o, o->num);
+        if (o->bases[o->num] == MAP_FAILED)
+            fail("cannot map region %" PRIu32 " of %" PRIu64 " bytes: %s", o->num, bytes, strerror(errno));
+        memset(o->bases[o->num], 0, bytes);
+    }
+}
+
+void own_destroy(struct own *o)
+{
+    for (uint32_t i = 0; i < o->num; i++) {
+        munmap(o->bases[i], o->bytes[i] + PAGE_BYTES);
+        if (o->files[i] >= 0)
+            close(o->files[i]);
+    }
+    free(o->bases);
+    free(o->bytes);
+    free(o->files);
+    *o = (struct own){0};
+}
+
+void own_wrap(const struct own *o, baton_t *b, const baton_geometry_t *geometry, baton_cache_t **out)
+{
+    baton_memory_t memory = o->kind == OWN_MAPPED ? BATON_MEMORY_SHARED : BATON_MEMORY_HOST;
+    fail_on(baton_cache_wrap(b, geometry, memory, o->bases, o->bytes, o->num, out), "baton_cache_wrap");
 }

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* context: see the header. The engine's thread runs all of it. */
+/*
+ * context: see the header. The engine's thread runs all of it, but for what holds a reactor still: that is asked for by
+ * the main thread, and the reactor's thread waits. That state is static, since the linker's wrapper gets no pointer to
+ * it: one context at a time.
+ */
 #include "bench/context.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "bench/fail.h"
+#include "core/port.h"
+
+#define ASLEEP_NS 20000000L /* after which a reactor that has made no turn is asleep */
 
 void context_set(const char *variable, const char *value)
 {
@@ -48,6 +58,17 @@ void context_close(struct bench *b, struct context *c)
     else
         fail_on(rc, "baton_close");
     *c = (struct context){0};
+}
+
+void context_note(struct bench *b, const struct context *c)
+{
+    int length = baton_describe(c->baton, NULL, 0);
+    if (!b->report.active || length <= 0)
+        return;
+    char *text = room((size_t)length + 1, 1);
+    baton_describe(c->baton, text, (size_t)length + 1);
+    report_text(&b->report, text);
+    free(text);
 }
 
 bool context_await(const struct context *c, baton_event_t *event, uint64_t timeout_ms)
@@ -155,4 +176,57 @@ baton_path_t context_path(const baton_event_t *event)
         only = (baton_path_t)path;
     }
     return only;
+}
+
+/* ---- a reactor that holds still ---------------------------------------------------------------------------------- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static atomic_bool wanted; /* every turn reads it without the lock: a late read costs one turn */
+static bool waiting;       /* under the lock */
+
+struct control;
+
+int __real_control_progress(struct control *c, struct port_event *events, int max);
+int __wrap_control_progress(struct control *c, struct port_event *events, int max);
+
+static void wait_if_asked(void)
+{
+    if (!atomic_load_explicit(&wanted, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&lock);
+    waiting = true;
+    pthread_cond_broadcast(&changed);
+    while (atomic_load_explicit(&wanted, memory_order_relaxed))
+        pthread_cond_wait(&changed, &lock);
+    waiting = false;
+    pthread_mutex_unlock(&lock);
+}
+
+int __wrap_control_progress(struct control *c, struct port_event *events, int max)
+{
+    wait_if_asked();
+    return __real_control_progress(c, events, max);
+}
+
+void halt_begin(void)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&wanted, true, memory_order_relaxed);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ASLEEP_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (!waiting && pthread_cond_timedwait(&changed, &lock, &until) == 0)
+        continue;
+    pthread_mutex_unlock(&lock);
+}
+
+void halt_end(void)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&wanted, false, memory_order_relaxed);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
 }

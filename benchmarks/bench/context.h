@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * context: one Baton context as an engine would hold it: how it offers some of its blocks, wants some, and takes the
- * events. What fails ends the job.
+ * events; and how its reactor is held still. What fails ends the job.
  */
 #ifndef BENCH_CONTEXT_H
 #define BENCH_CONTEXT_H
@@ -10,8 +10,7 @@
 
 #include "bench/bench.h"
 #include "bench/blocks.h"
-#include "bench/effort.h"
-#include "bench/own.h"
+#include "bench/process.h"
 
 #define CONTEXT_PATIENCE_MS 600000u /* for one transfer: a slow one is a figure, not an error */
 
@@ -30,14 +29,17 @@ void context_set(const char *variable, const char *value);
 
 /**
  * Opens and starts a context over the ranks of the bench's world, where this rank is `self`. Starts the computing
- * thread where it is wanted (busy.h). With --verdicts the engine asks for them. `cache` may be NULL, and gets its base.
- * With `own` it lies in region 0 of that, which must outlive the context. Collective; fails where Baton does.
+ * thread where it is wanted (process.h). With --verdicts the engine asks for them. `cache` may be NULL, and gets its
+ * base. With `own` it lies in region 0 of that, which must outlive the context. Collective; fails where Baton does.
  */
 void context_open(struct bench *b, struct context *c, const baton_open_params_t *self, struct blocks *cache,
                   const struct own *own);
 
 /** Stops the computing thread and closes. Collective. A peer that was lost is noted in the bench. */
 void context_close(struct bench *b, struct context *c);
+
+/** Notes Baton's own description (baton_describe) in the report. */
+void context_note(struct bench *b, const struct context *c);
 
 /** `flags`: of baton_offer_flags_t. */
 baton_id_t context_offer(const struct context *c, const char *key, const uint32_t *ids, uint32_t count, uint32_t flags);
@@ -63,5 +65,25 @@ void context_end_offers(const struct context *c, const baton_id_t *ids, uint32_t
 
 /** The path by which all bytes of a want came; NONE where more than one did. */
 baton_path_t context_path(const baton_event_t *event);
+
+/* ---- a reactor that holds still ---------------------------------------------------------------------------------- */
+
+/*
+ * While something else is measured in the same process, Baton's reactor can be held still.
+ *
+ * All threads of a process share MPI's progress and its locks: an idle reactor looks for messages now and then, at a
+ * raised priority. Where CPUs are few, this made raw MPI up to a hundred times slower, and a comparison with that
+ * would flatter Baton. So the program is linked with --wrap=control_progress: each turn of the reactor passes here,
+ * between two MPI calls, and waits if it is asked to. No transfer of Baton's may be under way then, unless the whole
+ * process is to be stopped.
+ */
+
+/**
+ * Asks the reactor to wait; returns when it does, or when it has made no turn for 20 ms: a reactor that sleeps until it
+ * is rung holds still anyway, and its next turn waits.
+ */
+void halt_begin(void);
+/** Lets it go on. */
+void halt_end(void);
 
 #endif

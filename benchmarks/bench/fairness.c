@@ -24,14 +24,13 @@
 
 #include "base/clock.h"
 #include "base/settings.h"
-#include "bench/channel.h"
-#include "bench/conditions.h"
+#include "bench/blocks.h"
 #include "bench/context.h"
 #include "bench/fail.h"
-#include "bench/halt.h"
 #include "bench/pace.h"
+#include "bench/roster.h"
 #include "bench/samples.h"
-#include "bench/walk.h"
+#include "bench/scatter.h"
 #include "core/path.h"
 
 #define POOL (UINT64_C(64) << 20) /* of a producer */
@@ -492,7 +491,7 @@ void fairness_run(struct bench *b)
     for (unsigned i = 0; i < o->block.count; i++) {
         open_run(&run, o->block.value[i]);
         if (i == 0 && b->report.active) {
-            conditions_note_baton(b, run.context.baton);
+            context_note(b, &run.context);
             report_note(&b->report, "microseconds from the call of baton_want to its event; bound: %s",
                         o->stop_engines > 0
                             ? "2 x alone p90"

@@ -14,10 +14,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "bench/conditions.h"
 #include "bench/fail.h"
-#include "bench/interval.h"
 #include "bench/pace.h"
+#include "bench/samples.h"
 #include "bench/stream.h"
 
 #define POOL (UINT64_C(128) << 20)
@@ -170,7 +169,7 @@ static void run_size(struct run *r, bool notes)
         context_set(r->variable, r->value);
     open_scene(r);
     if (notes)
-        conditions_note_baton(r->bench, r->scene.context.baton);
+        context_note(r->bench, &r->scene.context);
     scene_verify(&r->scene, r->batch, false);
     scene_move(&r->scene, r->batch, false, &t);
     r->path = t.path;

@@ -8,16 +8,26 @@
  * engine's thread. The first rank of the first decode engine measures and reports, the first rank of the first prefill
  * engine serves; all others only take part in collective calls.
  */
+#include <inttypes.h>
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include "bench/bench.h"
-#include "bench/conditions.h"
+#include "bench/blocks.h"
 #include "bench/fail.h"
 #include "option/output.h"
+#include "shm/copy.h"
 
 #define STATUS_USAGE 2
+
+static const char *const variables[] = {"UCX_TLS",          "UCX_NET_DEVICES",    "OMPI_MCA_pml",
+                                        "OMPI_MCA_osc",     "OMPI_MCA_btl",       "OMPI_MCA_mpi_yield_when_idle",
+                                        "BATON_FAKE_NODES", "BATON_COPY_WORKERS", "BATON_TUNE",
+                                        "BATON_FAULT",      "BATON_TRACE"};
 
 /* Collective: 0 where rc is 0 on all ranks. Else rank 0 prints the sentence of the first rank with another one. */
 static int agree(int rc, struct why *why)
@@ -74,13 +84,86 @@ static int check_json(const struct bench *b, struct why *why)
     return bench_is_consumer(b) && b->options.json != NULL ? output_check_json(b->options.json, why) : 0;
 }
 
+/* ---- conditions -------------------------------------------------------------------------------------------------- */
+
+static void cpu_name(char *out, size_t size)
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(out, size, "unknown");
+    while (file && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(out, size, "%s", colon + 2);
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+static void note_machine(struct bench *b)
+{
+    char cpu[200], mpi[MPI_MAX_LIBRARY_VERSION_STRING];
+    struct utsname system;
+    double load;
+    int len;
+    cpu_name(cpu, sizeof cpu);
+    uname(&system);
+    if (getloadavg(&load, 1) != 1)
+        load = 0;
+    MPI_Get_library_version(mpi, &len);
+    mpi[strcspn(mpi, ",\n")] = '\0';
+    report_note(&b->report,
+                "machine: %s; CPUs %ld online, %d allowed to this rank; L3 %" PRIu64 " KiB; %s %s; load average %.2f",
+                cpu, sysconf(_SC_NPROCESSORS_ONLN), CPU_COUNT(&b->pin.allowed), blocks_l3_bytes() / 1024,
+                system.sysname, system.release, load);
+    report_note(&b->report, "software: Baton %s, %s; copy kernels: memcpy of the C library, streaming stores by %s",
+                baton_version(), mpi, copy_stream_name());
+}
+
+static void note_environment(struct bench *b)
+{
+    char line[480] = "";
+    size_t at = 0;
+    for (unsigned i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = getenv(variables[i]);
+        if (!value || at >= sizeof line)
+            continue;
+        at += (size_t)snprintf(line + at, sizeof line - at, " %s=%s", variables[i], value);
+    }
+    const char *tls = getenv("UCX_TLS");
+    report_note(&b->report, "transport environment:%s%s", tls ? "" : " UCX_TLS unset", line);
+}
+
+/* Notes the machine, the MPI library, the environment and the options: what the figures depend on. */
+static void note_conditions(struct bench *b)
+{
+    const struct roster *r = &b->roster;
+    const struct options *o = &b->options;
+    report_note(&b->report, "baton-bench %s: %d ranks, %d engines; prefill %s (rank %d), decode %s (rank %d)",
+                options_op_name(o), r->size, r->num_engines, r->engines[b->prefill].name, b->producer,
+                r->engines[b->decode].name, b->consumer);
+    note_machine(b);
+    note_environment(b);
+    report_note(&b->report, "options: seed %" PRIu64 "; %s; %s", o->seed,
+                o->busy ? "every rank has a computing thread" : "the engines compute nothing",
+                !o->pin        ? "threads not pinned by baton-bench"
+                : b->pin.apart ? "caller on the first allowed CPU, reactor on the last"
+                               : "not pinned: one CPU allowed");
+    report_note(&b->report, "units: GB/s are 10^9 bytes a second, KiB 1024 bytes; percentiles of sorted samples");
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
 #define OPERATION_RUN(op, word, run) run,
 
 static void run(struct bench *b)
 {
     static void (*const operations[])(struct bench * b) = {OPERATIONS_MAP(OPERATION_RUN)};
     report_open(&b->report, &b->options, b->options.op == OP_DISTANCES ? b->roster.rank == 0 : bench_is_consumer(b));
-    conditions_note(b);
+    note_conditions(b);
     operations[b->options.op](b);
     if (report_close(&b->report) != 0)
         b->status = 1;

@@ -18,15 +18,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bench/channel.h"
-#include "bench/conditions.h"
+#include "bench/blocks.h"
 #include "bench/context.h"
 #include "bench/fail.h"
-#include "bench/halt.h"
+#include "bench/limit.h"
 #include "bench/pace.h"
-#include "bench/raw.h"
+#include "bench/roster.h"
 #include "bench/samples.h"
-#include "bench/walk.h"
+#include "bench/scatter.h"
 #include "front/inside.h"
 #include "shm/copy.h"
 
@@ -480,7 +479,7 @@ static void run_row(struct crowd *c, uint32_t batch)
 static void note_crowd(const struct crowd *c)
 {
     struct bench *b = c->bench;
-    conditions_note_baton(b, c->context.baton);
+    context_note(b, &c->context);
     report_note(
         &b->report,
         "a round: each of %d consumers wants from each of %d producers, all at once; GBps: all bytes of a round, "

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "bench/channel.h"
+#include "bench/roster.h"
 
 void pace_begin(struct pace *p, struct bench *b, uint64_t least, uint64_t most, const char *format, ...)
 {

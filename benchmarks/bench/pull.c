@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "bench/conditions.h"
 #include "bench/limit.h"
 #include "bench/pace.h"
 
@@ -176,7 +175,7 @@ static void note_size(const struct run *r)
         raw_name(&r->limit.raw, name);
     report_note(&r->scene.bench->report, "blocks of %" PRIu64 " bytes: pool %" PRIu64 " MiB a side%s%s%s",
                 form->block_bytes, pool >> 20,
-                pool < 4 * conditions_l3_bytes() ? " (LESS than 4 times the L3 cache: caches help)" : "",
+                pool < 4 * blocks_l3_bytes() ? " (LESS than 4 times the L3 cache: caches help)" : "",
                 *name ? ", raw window: " : "", name);
 }
 
@@ -186,7 +185,7 @@ static void run_memory(struct bench *b, enum own_kind memory, uint64_t block_byt
     struct run r;
     open_run(&r, b, memory, block_bytes);
     if (first)
-        conditions_note_baton(b, r.scene.context.baton);
+        context_note(b, &r.scene.context);
     if (first && memory == OWN_SLAB)
         limit_note(&r.limit);
     if (memory == OWN_SLAB)

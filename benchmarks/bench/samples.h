@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * samples: measured times in nanoseconds, all of them kept; percentiles by sorting (nearest rank). And ways: times of
- * several ways of doing the same, of which the best one counts. Nothing here runs while a clock runs.
+ * several ways of doing the same, of which the best one counts. And intervals: the median of differences that were
+ * measured in pairs, and where it lies. Nothing here runs while a clock runs.
  */
 #ifndef BENCH_SAMPLES_H
 #define BENCH_SAMPLES_H
@@ -41,5 +42,16 @@ size_t ways_count(const struct ways *w);
 uint64_t ways_best_ns(struct ways *w, unsigned *way);
 /** Forgets the samples. */
 void ways_reset(struct ways *w);
+
+/**
+ * The interval in which the median lies with a confidence of 95 % at least, by the ranks of the values: nothing is
+ * assumed of how they are spread.
+ */
+struct interval {
+    double low, median, high;
+};
+
+/** Sorts the values, of which there is one at least. With fewer than six it is the least and the most of them. */
+struct interval interval_of(double *values, size_t count);
 
 #endif

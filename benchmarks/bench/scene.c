@@ -17,8 +17,8 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "bench/context.h"
 #include "bench/fail.h"
-#include "bench/halt.h"
 
 #define NAP_NS 100000L  /* of the consumer while it waits for the first layer */
 #define LAST_LAYER 1u   /* the one whose baton_ready is timed; all before it are ready at once */

@@ -17,10 +17,11 @@
 #ifndef BENCH_SCENE_H
 #define BENCH_SCENE_H
 
-#include "bench/channel.h"
+#include "bench/blocks.h"
 #include "bench/context.h"
+#include "bench/roster.h"
 #include "bench/samples.h"
-#include "bench/walk.h"
+#include "bench/scatter.h"
 
 #define SCENE_HEADS 8u /* KV heads of a model that is cut, of 128 channels each, K and V */
 #define SCENE_CHANNELS 128u

@@ -6,10 +6,9 @@
  */
 #include <inttypes.h>
 
-#include "bench/conditions.h"
 #include "bench/fail.h"
+#include "bench/limit.h"
 #include "bench/pace.h"
-#include "bench/raw.h"
 #include "bench/scene.h"
 #include "front/inside.h"
 #include "plan/plan.h"
@@ -246,7 +245,7 @@ static void run_cut(struct bench *b, const struct cut *cut, baton_path_t path, b
     struct row row;
     open_row(b, &row, cut, path);
     if (first)
-        conditions_note_baton(b, row.cut.context.baton);
+        context_note(b, &row.cut.context);
     if (first && path == BATON_PATH_RMA)
         note_get_cost(b, &row);
     measure(b, &row);

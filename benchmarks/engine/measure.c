@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/copies.h"
 #include "bench/fail.h"
 #include "bench/samples.h"
-#include "bench/walk.h"
+#include "bench/scatter.h"
 #include "front/inside.h"
 #include "replay/clock.h"
 

@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/busy.h"
 #include "bench/fail.h"
+#include "bench/process.h"
 #include "model/model.h"
+#include "option/output.h"
 #include "replay/decode.h"
 #include "replay/engine.h"
 #include "replay/meet.h"
@@ -22,7 +23,6 @@
 #include "replay/report.h"
 #include "replay/result.h"
 #include "replay/route.h"
-#include "option/output.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2

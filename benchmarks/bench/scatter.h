@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * copies: how fast scattered runs are copied from one pool into another. From a pool that is mapped here by the C
- * library's memcpy or by streaming stores; from a process's own memory by process_vm_readv(2), up to 1,024 runs a call.
- * By the caller alone, or each thread of a crew does a part: all of them are awake when the clock starts.
- */
-#ifndef BENCH_COPIES_H
-#define BENCH_COPIES_H
+/* scatter: scattered block ids (walks), and how fast scattered runs are copied from one pool into another (copies). */
+#ifndef BENCH_SCATTER_H
+#define BENCH_SCATTER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,6 +10,33 @@
 
 #include "plan/plan.h"
 
+/* ---- walks ------------------------------------------------------------------------------------------------------- */
+
+/*
+ * A walk is one random order of all ids of a cache, and each draw takes the next ids of it. So every draw is scattered
+ * and has no id twice, and a block comes again only after all others. If the cache is several times the processor's, no
+ * draw finds its blocks there. A draw is a function of seed and place: both ends of a transfer compute it, and no table
+ * has to be sent.
+ */
+struct walk {
+    uint32_t num_blocks;
+    uint32_t *order;
+};
+
+/** Fails without memory. *seed goes on to that of the next walk. */
+void walk_init(struct walk *w, uint32_t num_blocks, uint64_t *seed);
+void walk_fini(struct walk *w);
+
+/** `count` (at most num_blocks) ids from place `start` of the walk on; start may be any number. */
+void walk_draw(const struct walk *w, uint64_t start, uint32_t count, uint32_t *out);
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * From a pool that is mapped here by the C library's memcpy or by streaming stores; from a process's own memory by
+ * process_vm_readv(2), up to 1,024 runs a call. By the caller alone, or each thread of a crew does a part: all of them
+ * are awake when the clock starts.
+ */
 struct crew {
     unsigned num; /* the caller too; 0: none was started */
     pthread_t *threads;
