@@ -6,35 +6,23 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "print.h"
 
 #define TIMES 21 /* the median of these is printed */
 
-struct peer {
-    struct cache cache;
-    struct plan_box *boxes;
-    uint32_t num_boxes;
-};
-
 struct cost {
-    const struct engine *prefill, *decode;
+    const struct exchange *exchange;
     uint32_t rank;
-    struct cache own;
-    struct plan_source *parts;
-    uint32_t num_parts, num_peers;
-    struct peer *peers;
+    const struct pair *pairs; /* the rank's */
+    uint32_t num_pairs, num_parts;
+    struct cache own, *caches;  /* of the pairs' producers */
+    struct plan_box *boxes;     /* of all pairs, one pair after the other */
+    struct plan_source *chosen; /* room for as many */
     uint64_t sources_ns[TIMES], compile_ns[TIMES], total_ns[TIMES];
     size_t footprint, footprint_most;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static int by_size(const void *a, const void *b)
 {
@@ -42,68 +30,60 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts, so that v[0] is the least. */
-static uint64_t median(uint64_t *v)
+/* In milliseconds. Sorts, so that v[0] is the least. */
+static double median(uint64_t *v)
 {
     qsort(v, TIMES, sizeof *v, by_size);
-    return v[TIMES / 2];
+    return (double)v[TIMES / 2] / 1e6;
 }
 
-/* ---- before the clock starts ------------------------------------------------------------------------------------- */
-
-static int gather(struct cost *c, struct why *why)
+/* Before the clock starts. Call cost_fini in any case. */
+static int cost_init(struct cost *c, const struct exchange *x, uint32_t rank, struct why *why)
 {
-    int n = exchange_sources(c->prefill, c->decode, c->rank, &c->parts, why);
-    if (n < 0 || engine_cache(c->decode, c->rank, &c->own, why) != 0)
-        return -1;
-    c->num_parts = (uint32_t)n;
-    c->peers = calloc(c->num_parts + 1, sizeof *c->peers);
-    if (c->peers == NULL)
+    const uint32_t first = x->first_pair[rank];
+    *c = (struct cost){
+        .exchange = x, .rank = rank, .pairs = &x->pairs[first], .num_pairs = x->first_pair[rank + 1] - first};
+    for (uint32_t i = 0; i < c->num_pairs; i++)
+        c->num_parts += c->pairs[i].num_parts;
+    c->caches = calloc((size_t)c->num_pairs + 1, sizeof *c->caches);
+    c->boxes = calloc((size_t)c->num_parts + 1, sizeof *c->boxes);
+    c->chosen = calloc((size_t)c->num_parts + 1, sizeof *c->chosen);
+    if (c->caches == NULL || c->boxes == NULL || c->chosen == NULL)
         return why_set(why, "no memory for peers");
-    for (uint32_t i = 0; i < c->num_parts; i++) {
-        struct peer *p = &c->peers[c->num_peers];
-        if (i > 0 && c->parts[i].member == c->parts[i - 1].member) {
-            p[-1].boxes[p[-1].num_boxes++] = c->parts[i].box;
-            continue;
-        }
-        c->num_peers++;
-        p->boxes = malloc(c->num_parts * sizeof *p->boxes);
-        if (p->boxes == NULL)
-            return why_set(why, "no memory for peers");
-        p->boxes[p->num_boxes++] = c->parts[i].box;
-        if (engine_cache(c->prefill, c->parts[i].member, &p->cache, why) != 0)
-            return -1;
-    }
-    return 0;
+    for (uint32_t i = 0; i < c->num_parts; i++)
+        c->boxes[i] = x->parts[c->pairs[0].first_part + i].box;
+    int rc = engine_cache(x->decode, rank, &c->own, why);
+    for (uint32_t i = 0; rc == 0 && i < c->num_pairs; i++)
+        rc = engine_cache(x->prefill, c->pairs[i].producer, &c->caches[i], why);
+    return rc;
 }
 
 static void cost_fini(struct cost *c)
 {
-    for (uint32_t i = 0; i < c->num_peers; i++) {
-        cache_fini(&c->peers[i].cache);
-        free(c->peers[i].boxes);
-    }
-    free(c->peers);
-    free(c->parts);
+    for (uint32_t i = 0; c->caches != NULL && i < c->num_pairs; i++)
+        cache_fini(&c->caches[i]);
     cache_fini(&c->own);
+    free(c->caches);
+    free(c->boxes);
+    free(c->chosen);
 }
-
-/* ---- measured ---------------------------------------------------------------------------------------------------- */
 
 static int measure(struct cost *c, unsigned time, struct why *why)
 {
+    const struct engine *prefill = c->exchange->prefill, *decode = c->exchange->decode;
     struct plan_why reason = {"no memory"};
-    const uint64_t begin = now_ns();
-    int rc = plan_sources(&c->decode->members[c->rank], c->rank, c->prefill->source.size.engines - 1,
-                          c->prefill->members, c->prefill->num_ranks, c->parts, c->num_parts, &reason);
-    const uint64_t between = now_ns();
+    const struct plan_box *boxes = c->boxes;
+    const uint64_t begin = clock_now_ns();
+    int rc = plan_sources(&decode->members[c->rank], c->rank, prefill->source.size.engines - 1, prefill->members,
+                          prefill->num_ranks, c->chosen, c->num_parts, &reason);
+    const uint64_t between = clock_now_ns();
     c->footprint = c->footprint_most = 0;
-    for (uint32_t i = 0; rc >= 0 && i < c->num_peers; i++) {
+    for (uint32_t i = 0; rc >= 0 && i < c->num_pairs; boxes += c->pairs[i++].num_parts) {
+        const baton_geometry_t *from = c->caches[i].geometry, *to = c->own.geometry;
         struct plan *plan;
-        const struct peer *p = &c->peers[i];
-        rc = geometry_match(p->cache.geometry, c->own.geometry, &reason);
+        rc = geometry_match(from, to, &reason);
         if (rc == 0)
-            rc = plan_compile(p->cache.geometry, c->own.geometry, p->boxes, p->num_boxes, &plan, &reason);
+            rc = plan_compile(from, to, boxes, c->pairs[i].num_parts, &plan, &reason);
         if (rc != 0)
             break;
         size_t bytes = plan_footprint(plan);
@@ -111,18 +91,18 @@ static int measure(struct cost *c, unsigned time, struct why *why)
         c->footprint_most = bytes > c->footprint_most ? bytes : c->footprint_most;
         plan_destroy(plan);
     }
-    const uint64_t end = now_ns();
+    const uint64_t end = clock_now_ns();
     c->sources_ns[time] = between - begin;
     c->compile_ns[time] = end - between;
     c->total_ns[time] = end - begin;
-    return rc >= 0 ? 0 : why_set(why, "%s rank %u: %s", c->decode->source.role, c->rank, reason.text);
+    return rc >= 0 ? 0 : why_set(why, "%s rank %u: %s", decode->source.role, c->rank, reason.text);
 }
 
-int print_cost(const struct query *q, const struct engine *prefill, const struct engine *decode, FILE *out,
-               struct why *why)
+int print_cost(const struct query *q, const struct exchange *x, FILE *out, struct why *why)
 {
-    struct cost c = {.prefill = prefill, .decode = decode, .rank = q->rank != QUERY_ALL ? q->rank : 0};
-    int rc = gather(&c, why);
+    const struct engine *prefill = x->prefill, *decode = x->decode;
+    struct cost c;
+    int rc = cost_init(&c, x, q->rank != QUERY_ALL ? q->rank : 0, why);
     for (unsigned i = 0; rc == 0 && i < TIMES; i++)
         rc = measure(&c, i, why);
     if (rc == 0) {
@@ -130,11 +110,12 @@ int print_cost(const struct query *q, const struct engine *prefill, const struct
                          (uint64_t)decode->source.size.engines * decode->num_ranks;
         fprintf(out, "world                    %" PRIu64 " ranks\n", world);
         fprintf(out, "decode rank              %u, against an engine of %u ranks\n", c.rank, prefill->num_ranks);
-        fprintf(out, "peers                    %u\n", c.num_peers);
-        const double median_ms = (double)median(c.total_ns) / 1e6, least_ms = (double)c.total_ns[0] / 1e6;
-        fprintf(out, "time of its plan         %.3f ms (median of %d; least %.3f)\n", median_ms, TIMES, least_ms);
-        fprintf(out, "  who serves what        %.3f ms\n", (double)median(c.sources_ns) / 1e6);
-        fprintf(out, "  copy programs          %.3f ms\n", (double)median(c.compile_ns) / 1e6);
+        fprintf(out, "peers                    %u\n", c.num_pairs);
+        const double total_ms = median(c.total_ns);
+        fprintf(out, "time of its plan         %.3f ms (median of %d; least %.3f)\n", total_ms, TIMES,
+                (double)c.total_ns[0] / 1e6);
+        fprintf(out, "  who serves what        %.3f ms\n", median(c.sources_ns));
+        fprintf(out, "  copy programs          %.3f ms\n", median(c.compile_ns));
         fprintf(out, "memory of its plan       %zu bytes; of a peer at most %zu\n", c.footprint, c.footprint_most);
     }
     cost_fini(&c);

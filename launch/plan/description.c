@@ -123,52 +123,31 @@ static int read_elem_bytes(const struct object *o, bool must, uint32_t *out, str
     return 0;
 }
 
-static int read_kind(const struct object *o, const struct description *d, struct described_kind *k, struct why *why)
+/* An element of "tensors"; where there is none, the tensors that all of the cache is. */
+static int read_kind(const struct object *o, bool is_listed, struct description *d, struct why *why)
 {
-    static const char *const known[] = {"name",      "layers",     "group", "split", "planes",
-                                        "head_size", "elem_bytes", "order", "align", NULL};
+    struct described_kind *k = &d->kinds[d->num_kinds++];
     kind_default(k);
-    if (field_none_else(o, known, why) != 0 || field_text(o, "name", true, k->name, sizeof k->name, why) != 0 ||
-        field_u32(o, "group", false, 0, d->num_groups - 1, &k->group, why) != 0 ||
-        field_u32(o, "split", false, 0, d->num_splits - 1, &k->split, why) != 0 ||
-        field_u32(o, "planes", false, 1, 1u << 20, &k->planes, why) != 0 ||
-        field_u32(o, "head_size", false, 1, 1u << 20, &k->head_size, why) != 0 ||
-        read_elem_bytes(o, false, &k->elem_bytes, why) != 0 || read_order(o, k, why) != 0 || read_align(o, k, why) != 0)
+    if (is_listed && (field_text(o, "name", true, k->name, sizeof k->name, why) != 0 ||
+                      field_u32(o, "group", false, 0, d->num_groups - 1, &k->group, why) != 0 ||
+                      field_u32(o, "split", false, 0, d->num_splits - 1, &k->split, why) != 0 ||
+                      field_u32(o, "planes", false, 1, 1u << 20, &k->planes, why) != 0 ||
+                      field_u32(o, "head_size", false, 1, 1u << 20, &k->head_size, why) != 0 ||
+                      read_elem_bytes(o, false, &k->elem_bytes, why) != 0))
         return -1;
-    return read_layers(o, d->layers, k, why);
+    if (read_order(o, k, why) != 0 || read_align(o, k, why) != 0)
+        return -1;
+    return is_listed ? read_layers(o, d->layers, k, why) : 0;
 }
 
-static int read_kinds(const struct object *o, struct description *d, struct why *why)
-{
-    const json_t *list;
-    if (field_array(o, "tensors", false, DESCRIPTION_KINDS_MAX, &list, why) != 0)
-        return -1;
-    if (list == NULL) {
-        kind_default(&d->kinds[d->num_kinds++]);
-        return read_order(o, &d->kinds[0], why) != 0 || read_align(o, &d->kinds[0], why) != 0 ? -1 : 0;
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        const char *name = i ? "align" : "order";
-        if (json_object_get(o->json, name) != NULL)
-            return why_set(why, "field \"%s\" belongs to each of \"tensors\" where they are listed", name);
-    }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        struct object element;
-        if (field_element(list, "tensors", i, &element, why) != 0 ||
-            read_kind(&element, d, &d->kinds[d->num_kinds++], why) != 0)
-            return -1;
-    }
-    return 0;
-}
+/* ---- groups and splits ------------------------------------------------------------------------------------------- */
 
-/* ---- groups, splits, stages -------------------------------------------------------------------------------------- */
-
-static int read_group(const struct object *o, baton_group_t *g, struct why *why)
+static int read_group(const struct object *o, bool is_listed, struct description *d, struct why *why)
 {
-    static const char *const known[] = {"kind", "block_tokens", "num_blocks", "window_tokens", NULL};
     static const char *const kinds[] = {"full", "window", "state", NULL};
+    baton_group_t *g = &d->groups[d->num_groups++];
     unsigned kind = 0;
-    if (field_none_else(o, known, why) != 0 || field_word(o, "kind", true, kinds, &kind, why) != 0)
+    if (is_listed && field_word(o, "kind", true, kinds, &kind, why) != 0)
         return -1;
     *g = (baton_group_t){.kind = (baton_kind_t)kind, .block_tokens = 1};
     const bool state = g->kind == BATON_KIND_STATE, window = g->kind == BATON_KIND_WINDOW;
@@ -180,35 +159,12 @@ static int read_group(const struct object *o, baton_group_t *g, struct why *why)
     return field_u32(o, "window_tokens", window, 1, 1u << 30, &g->window_tokens, why);
 }
 
-static int read_groups(const struct object *o, struct description *d, struct why *why)
-{
-    const json_t *list;
-    if (field_array(o, "groups", false, BATON_GROUPS_MAX, &list, why) != 0)
-        return -1;
-    if (list == NULL) {
-        baton_group_t *g = &d->groups[d->num_groups++];
-        if (field_u32(o, "block_tokens", true, 1, 65536, &g->block_tokens, why) != 0)
-            return -1;
-        return field_u32(o, "num_blocks", false, 1, 1u << 30, &g->num_blocks, why);
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        const char *name = i ? "num_blocks" : "block_tokens";
-        if (json_object_get(o->json, name) != NULL)
-            return why_set(why, "field \"%s\" belongs to each of \"groups\" where they are listed", name);
-    }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        struct object element;
-        if (field_element(list, "groups", i, &element, why) != 0 ||
-            read_group(&element, &d->groups[d->num_groups++], why) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int read_split(const struct object *o, struct described_split *s, struct why *why)
+static int read_split(const struct object *o, bool is_listed, struct description *d, struct why *why)
 {
     static const char *const cuts[] = {"tp", "whole", NULL};
+    struct described_split *s = &d->splits[d->num_splits++];
     unsigned cut = 0;
+    (void)is_listed; /* it has the same fields */
     if (field_u32(o, "heads", true, 1, UINT16_MAX, &s->heads, why) != 0 ||
         field_word(o, "cut", false, cuts, &cut, why) != 0)
         return -1;
@@ -216,24 +172,45 @@ static int read_split(const struct object *o, struct described_split *s, struct 
     return 0;
 }
 
-static int read_splits(const struct object *o, struct description *d, struct why *why)
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
+
+/* A list of objects. Where it is absent there is one of these, some of whose fields stand beside it. */
+struct list {
+    const char *name;
+    size_t most;
+    const char *const *known, *const *beside; /* fields; both end with NULL */
+    int (*read)(const struct object *o, bool is_listed, struct description *d, struct why *why);
+};
+
+#define NAMES (const char *const[])
+static const struct list group_list = {"groups", BATON_GROUPS_MAX,
+                                       NAMES{"kind", "block_tokens", "num_blocks", "window_tokens", NULL},
+                                       NAMES{"block_tokens", "num_blocks", NULL}, read_group};
+static const struct list split_list = {"splits", BATON_SPLITS_MAX, NAMES{"heads", "cut", NULL},
+                                       NAMES{"heads", "cut", NULL}, read_split};
+static const struct list tensor_list = {
+    "tensors", DESCRIPTION_KINDS_MAX,
+    NAMES{"name", "layers", "group", "split", "planes", "head_size", "elem_bytes", "order", "align", NULL},
+    NAMES{"order", "align", NULL}, read_kind};
+
+static int read_list(const struct object *o, const struct list *l, struct description *d, struct why *why)
 {
-    static const char *const known[] = {"heads", "cut", NULL};
     const json_t *list;
-    if (field_array(o, "splits", false, BATON_SPLITS_MAX, &list, why) != 0)
-        return -1;
-    if (list == NULL)
-        return read_split(o, &d->splits[d->num_splits++], why);
-    for (unsigned i = 0; i < 2; i++)
-        if (json_object_get(o->json, known[i]) != NULL)
-            return why_set(why, "field \"%s\" belongs to each of \"splits\" where they are listed", known[i]);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        struct object element;
-        if (field_element(list, "splits", i, &element, why) != 0 || field_none_else(&element, known, why) != 0 ||
-            read_split(&element, &d->splits[d->num_splits++], why) != 0)
-            return -1;
+    struct object element;
+    int rc = field_array(o, l->name, false, l->most, &list, why);
+    if (rc == 0 && list == NULL)
+        return l->read(o, false, d, why);
+    for (unsigned i = 0; rc == 0 && l->beside[i] != NULL; i++)
+        if (json_object_get(o->json, l->beside[i]) != NULL)
+            rc = why_set(why, "field \"%s\" belongs to each of \"%s\" where they are listed", l->beside[i], l->name);
+    for (size_t i = 0; rc == 0 && i < json_array_size(list); i++) {
+        rc = field_element(list, l->name, i, &element, why);
+        if (rc == 0)
+            rc = field_none_else(&element, l->known, why);
+        if (rc == 0)
+            rc = l->read(&element, true, d, why);
     }
-    return 0;
+    return rc;
 }
 
 static int read_stages(const struct object *o, struct description *d, struct why *why)
@@ -277,9 +254,9 @@ static int read_all(const struct object *o, struct description *d, struct why *w
         field_u32(o, "head_size", true, 1, 1u << 20, &d->head_size, why) != 0 ||
         field_u32(o, "layers", true, 1, DESCRIPTION_LAYERS_MAX, &d->layers, why) != 0)
         return -1;
-    if (read_stages(o, d, why) != 0 || read_groups(o, d, why) != 0 || read_splits(o, d, why) != 0)
+    if (read_stages(o, d, why) != 0 || read_list(o, &group_list, d, why) != 0 || read_list(o, &split_list, d, why) != 0)
         return -1;
-    return read_kinds(o, d, why);
+    return read_list(o, &tensor_list, d, why);
 }
 
 int description_parse(struct description *d, const char *text, size_t length, struct why *why)

@@ -6,22 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 int engine_size_read(const char *option, const char *text, struct engine_size *out, struct why *why)
 {
-    uint64_t n[3];
+    uint32_t n[3];
     unsigned count = 0;
     const char *at = text;
     bool more = true;
-    for (; more && count < 3; count++) {
-        uint64_t value = 0;
-        const char *digits = at;
-        for (; *at >= '0' && *at <= '9' && value <= ENGINE_RANKS_MAX; at++)
-            value = value * 10 + (uint64_t)(*at - '0');
-        if (at == digits || value == 0 || value > ENGINE_RANKS_MAX)
-            break;
-        n[count] = value;
+    for (; more && count < 3 && number_take(&at, ENGINE_RANKS_MAX, &n[count]) && n[count] > 0; count++) {
         more = *at == 'x';
         at += more;
     }

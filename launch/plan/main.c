@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "option/output.h"
 #include "print.h"
 
@@ -55,21 +55,14 @@ static void tool_fini(struct tool *t)
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static int print_costs(struct tool *t, double begin, struct why *why)
+static int print_costs(struct tool *t, uint64_t begin_ns, struct why *why)
 {
     struct rusage usage;
-    if (print_cost(&t->query, &t->engine[ROLE_PREFILL], &t->engine[ROLE_DECODE], stdout, why) != 0)
+    if (print_cost(&t->query, &t->exchange, stdout, why) != 0)
         return -1;
     getrusage(RUSAGE_SELF, &usage);
     printf("all decode ranks         %u planned in %.2f s, this program's memory %.1f MiB at most\n",
-           t->engine[ROLE_DECODE].num_ranks, seconds() - begin, (double)usage.ru_maxrss / 1024);
+           t->engine[ROLE_DECODE].num_ranks, (double)(clock_now_ns() - begin_ns) / 1e9, (double)usage.ru_maxrss / 1024);
     return 0;
 }
 
@@ -81,12 +74,12 @@ static int write_picture(const struct tool *t, struct why *why)
     return dot_end(&dot, &t->query.picture, print_graph(&t->query, &t->exchange, dot.out, why), why);
 }
 
-static int print(struct tool *t, double begin, struct why *why)
+static int print(struct tool *t, uint64_t begin_ns, struct why *why)
 {
     const struct query *q = &t->query;
     int rc = dot_is_wanted(&q->picture) ? write_picture(t, why) : 0;
     if (rc == 0 && q->cost)
-        rc = print_costs(t, begin, why);
+        rc = print_costs(t, begin_ns, why);
     else if (rc == 0 && q->json)
         rc = print_json(q, &t->exchange, stdout, why);
     else if (rc == 0)
@@ -96,7 +89,7 @@ static int print(struct tool *t, double begin, struct why *why)
 
 static int run(struct tool *t, int argc, char **argv, struct why *why)
 {
-    const double begin = seconds();
+    const uint64_t begin_ns = clock_now_ns();
     if (query_read(&t->query, argc, argv, why) != 0)
         return STATUS_USAGE;
     if (t->query.help) {
@@ -111,7 +104,7 @@ static int run(struct tool *t, int argc, char **argv, struct why *why)
         return STATUS_USAGE;
     if (exchange_init(&t->exchange, &t->engine[ROLE_PREFILL], &t->engine[ROLE_DECODE], &t->query.request, why) != 0)
         return STATUS_NO_MATCH;
-    return print(t, begin, why) == 0 ? 0 : STATUS_USAGE;
+    return print(t, begin_ns, why) == 0 ? 0 : STATUS_USAGE;
 }
 
 int main(int argc, char **argv)

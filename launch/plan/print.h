@@ -17,7 +17,6 @@ void print_box(FILE *out, const struct plan_box *b, uint32_t num_splits);
 void print_rank(FILE *out, const struct engine *e, uint32_t rank);
 
 /** Measures what one consumer's plan costs, and prints it. */
-int print_cost(const struct query *q, const struct engine *prefill, const struct engine *decode, FILE *out,
-               struct why *why);
+int print_cost(const struct query *q, const struct exchange *x, FILE *out, struct why *why);
 
 #endif

@@ -128,14 +128,15 @@ static void texts(void)
     static const char *const lines[] = {"--prefill\n2x4\n--decode\n1x8x2\n-x\nA=b\n--timeout\n7\nprog\n--layers\n3",
                                         "--survive\n-n\n--prefill\n0x0\n--\nprog", "--help", "--bogus",
                                         "--prefill\n1x99999\nprog"};
-    static const char *const hosts[] = {"\010a:4,b:4,c",
-                                        "\001n0 slots=4 # left\nroot@n1:2\nn2 max_slots=8\n",
-                                        "\002gpu[008-010,3],rack[1-2]n[01-02],login\n4(x2),1,2(x6)",
-                                        "\003SwitchName=a Nodes=n[0-3]\nSwitchName=b Switches=a\n",
-                                        "\0042x4x1 4x2x1",
-                                        "\005C4.0+0.0.0.2:0:1 C4.1+1.1.0.2:8:9 Gcuda0.0.4.0 Emlx5_0.4.8",
-                                        "\006cache 1\nnode 2.5 # measured\n\nfar 1e2",
-                                        "\0070-7,32-39/mlx5_0:1|8-15/#0,1x64;1"};
+    static const char *const hosts[] = {
+        "\010a:4,b:4,c",
+        "\001n0 slots=4 # left\nroot@n1:2\nn2 max_slots=8\n",
+        "\002gpu[008-010,3],rack[1-2]n[01-02],login\n4(x2),1,2(x6)",
+        "\003SwitchName=a Nodes=n[0-3]\nSwitchName=b Switches=a\n",
+        "\0042x4x1 4x2x1",
+        "\005C8:0.4.1.0,1.1.4.1:0.4.2.1:0.8.1.0:2.8.1.0:0.1.8.2:1.1.8.2 Gcuda0.0.4.0 Emlx5_0.4.8",
+        "\006cache 1\nnode 2.5 # measured\n\nfar 1e2",
+        "\0070-7,32-39/mlx5_0:1|8-15/#0,1x64;1"};
     static const char *const reports[] = {
         "\n@baton-info 0 p\twhat\\tever\tdo\\nthis\tsaid\n\n@baton-info 0 f\tall\tmpi\tlibrary\tOpen MPI\n"
         "\n@baton-info 0 e\t2\n",

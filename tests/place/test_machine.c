@@ -254,64 +254,71 @@ static void test_gpu_numbers(void **state)
 static void test_text(void **state)
 {
     (void)state;
+#define ONE "C1:0.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:0.1.1.0" /* core, with one hardware thread */
     static const char *const bad[] = {"",
                                       "C",
-                                      "C1.0+0.0.0.1",
-                                      "C0.0+0.0.0.1:0",
-                                      "C1.0+0.0.0.1:",
                                       "X",
-                                      "C2.0+2.0.0.1:0",
-                                      "C1.0+0.0.1:0",
-                                      "C65537.0+0.0.0.1:0",
-                                      "C9.0+0.0.0.65536:1",
-                                      "C1.0+0.0.0.1:0 ",
-                                      "C1.0+0.0.0.1:0 Gx.0.2.0",
-                                      "C1.0+0.0.0.1:0 G.0.1.0",
-                                      "C1.0+0.0.0.1:0 Gx.1.1.0",
-                                      "C1.0+0.0.0.1:0 Gx.0.1.0 C1.0+0.0.0.1:1",
-                                      "C1.0+0.0.0.1:0\n",
                                       "Fx",
-                                      "C1.0+0.0.0.1:0 F",
-                                      "C1.0+0.0.0.1:0 Fx Gx.0.1.0",
-                                      "C1.0+0.0.0.1:0 Gx.0.1",
-                                      "C1.0+0.0.0.1:0 Ex.0.1.0",
-                                      "C1.0+0.0.0.1:0 Fx y",
-                                      "C1.0+0.0.0.1:0*",
-                                      "C1.0+0.0.0.1:0*2.1.1.1",
-                                      "C1.0+0.0.0.1:0*0.1.1.1.1",
-                                      "C2.0+0.0.0.1:0*40000.1.1.1.1",
-                                      "C1.0+0.0.0.1:0*3.1.1.40000.1",
-                                      "C1.0+0.0.0.1:0*3.1.1.1.40000"};
+                                      "C0",
+                                      "C1:0.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0",          /* no hardware threads */
+                                      "C1:0.1.1.0:0.1.1.0:0.1.1.0:0.1.1.0",          /* none of them */
+                                      "C1:0.1.1.0:0.1.1.0:0.1.1.0:17.1.1.0:0.1.1.0", /* too many */
+                                      "C1:0.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:",
+                                      "C1:0.1.1:0.1.1.0:0.1.1.0:1.1.1.0:0.1.1.0",
+                                      "C1:0.1.1.0,0.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:0.1.1.0", /* two caches */
+                                      "C2:0.1.1.0:0.2.1.0:0.2.1.0:1.2.1.0:0.1.2.1",         /* one cache */
+                                      "C2:0.1.3.1:0.2.1.0:0.2.1.0:1.2.1.0:0.1.2.1",
+                                      "C2:0.0.2.0:0.2.1.0:0.2.1.0:1.2.1.0:0.1.2.1",
+                                      "C2:0.2.0.0:0.2.1.0:0.2.1.0:1.2.1.0:0.1.2.1",
+                                      "C65537:0.65537.1.0:0.65537.1.0:0.65537.1.0:1.65537.1.0:0.1.65537.1",
+                                      "C65536:0.65536.1.0:0.65536.1.0:0.65536.1.0:2.65536.1.0:0.1.65536.1:0.1.65536.1",
+                                      "C9:0.9.1.0:0.9.1.0:0.9.1.0:1.9.1.0:1.1.9.65536",
+                                      "C3:0.1.3.40000:0.1.3.1:0.1.3.1:1.3.1.0:0.1.3.1",
+                                      ONE " ",
+                                      ONE "\n",
+                                      ONE " C1:1.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:1.1.1.0",
+                                      ONE " Gx.0.2.0",
+                                      ONE " G.0.1.0",
+                                      ONE " Gx.1.1.0",
+                                      ONE " Gx.0.1",
+                                      ONE " Ex.0.1.0",
+                                      ONE " F",
+                                      ONE " Fx Gx.0.1.0",
+                                      ONE " Fx y"};
     struct machine m;
     struct why why;
     read_synthetic(&m, "pack:2 numa:2 core:4 pu:2");
-    check_text(&m, "C4.0+1.0.0.2:0:1*4.1.2.4.8");
+    check_text(&m, "C16:0.1.16.1:0.4.4.1:0.8.2.1:2.16.1.0:0.1.16.2:1.1.16.2");
     machine_fini(&m);
-    check_parsed("C4.0+1.0.0.2:0:1 C4.4+1.1.0.2:8:9 C4.8+1.2.1.2:16:17 C4.12+1.3.1.2:24:25",
-                 "C4.0+1.0.0.2:0:1*4.1.2.4.8");
+    check_parsed("C16:0.1.8.1,8.1.8.1:0.4.1.0,1.4.3.1:0.8.1.0,1.4.1.0,1.4.1.0:2.16.1.0:0.1.16.2:1.1.1.0,3.1.15.2",
+                 "C16:0.1.16.1:0.4.4.1:0.8.2.1:2.16.1.0:0.1.16.2:1.1.16.2");
     read_synthetic(&m, "pack:2 l3:2 core:4 pu:2");
-    check_text(&m, "C4.0+0.0.0.2:0:1*4.0.2.1.8");
+    check_text(&m, "C16:0.4.4.1:0.16.1.0:0.8.2.1:2.16.1.0:0.1.16.2:1.1.16.2");
     machine_fini(&m);
-    check_parsed("C4.0+0.0.0.2:0:1 C4.1+0.0.0.2:8:9 C4.2+0.0.1.2:16:17 C4.3+0.0.1.2:24:25",
-                 "C4.0+0.0.0.2:0:1*4.0.2.1.8");
-    check_parsed("C2.0+1.0.0.1:0*2.1.1.2.4 C3.4+1.2.2.1:8 C3.7+1.2.2.1:11",
-                 "C2.0+1.0.0.1:0*2.1.1.2.4 C6.4+1.2.2.1:8"); /* groups of two sizes */
+    check_parsed("C16:0.4.4.1:0.8.1.0,0.8.1.0:0.8.2.1:2.16.1.0:0.1.16.2:1.1.16.2",
+                 "C16:0.4.4.1:0.16.1.0:0.8.2.1:2.16.1.0:0.1.16.2:1.1.16.2");
+    check_parsed(ONE, ONE);
+    /* cores with one hardware thread or two, and numbers in no order */
+    check_parsed("C4:3.1.1.0,1.1.1.0,2.2.1.0:0.4.1.0:0.4.1.0:1.1.2.1,2.1.1.0,1.1.1.0:9.1.1.0,4.1.3.1:7.1.2.1",
+                 "C4:3.1.1.0,1.1.1.0,2.2.1.0:0.4.1.0:0.4.1.0:1.1.1.0,2.2.1.0,1.1.1.0:9.1.1.0,4.1.3.1:7.1.2.1");
+    check_parsed("C10:0.1.10.1:0.2.2.1,2.3.1.0,2.3.1.0:0.2.2.1,2.6.1.0:1.10.1.0:0.1.2.1,4.1.2.1,8.1.6.1",
+                 "C10:0.1.10.1:0.2.2.1,2.6.1.0:0.2.2.1,2.6.1.0:1.10.1.0:0.1.2.1,4.1.2.1,8.1.6.1"); /* of two sizes */
     read_synthetic(&m, "pack:2 numa:80 core:2 pu:2");
-    check_text(&m, "C2.0+1.0.0.2:0:1*160.1.80.2.4");
+    check_text(&m, "C320:0.1.320.1:0.2.160.1:0.160.2.1:2.320.1.0:0.1.320.2:1.1.320.2");
     machine_fini(&m);
     read_synthetic(&m, "pack:8 numa:4 l3:8 core:8 pu:2");
-    check_text(&m, "C8.0+0.0.0.2:0:1*256.8.32.1.16");
+    check_text(&m, "C2048:0.8.256.1:0.64.32.1:0.256.8.1:2.2048.1.0:0.1.2048.2:1.1.2048.2");
     machine_fini(&m);
     read_synthetic(&m, "pack:2 numa:4 l3:2 core:8 pu:2(indexes=package:numa:l3:core:pu)");
     check_text(&m, NULL);
     machine_fini(&m);
     read_synthetic(&m, "pack:1 core:4 l2:1 pu:1");
-    check_text(&m, "C4.0+1.0.0.1:0");
+    check_text(&m, "C4:0.1.4.1:0.4.1.0:0.4.1.0:1.4.1.0:0.1.4.1");
     machine_fini(&m);
     read_file(&m, "topo-2numa-devices.xml");
-    check_text(&m, "C2.0+0.0.0.1:0*2.1.1.1.2 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4");
+    check_text(&m, "C4:0.2.2.1:0.2.2.1:0.2.2.1:1.4.1.0:0.1.4.1 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4");
     snprintf(m.facts, sizeof m.facts, "11301.110.eth0");
-    check_text(&m, "C2.0+0.0.0.1:0*2.1.1.1.2 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4 F11301.110.eth0");
+    check_text(&m, "C4:0.2.2.1:0.2.2.1:0.2.2.1:1.4.1.0:0.1.4.1 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4 F11301.110.eth0");
     machine_fini(&m);
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(machine_parse(&m, bad[i], &why), -1);
@@ -333,7 +340,8 @@ static void test_odd_names(void **state)
     check_text(&m, NULL);
     machine_fini(&m);
     free(text);
-    check_parsed("C4.0+0.0.0.1:0 Gx.1.2.0.2.3 Neth0.100.0.4", "C4.0+0.0.0.1:0 Gx.1.2.0.2.3 Neth0.100.0.4");
+    static const char dots[] = "C4:0.4.1.0:0.4.1.0:0.4.1.0:1.4.1.0:0.1.4.1 Gx.1.2.0.2.3 Neth0.100.0.4";
+    check_parsed(dots, dots);
 }
 
 static const char *seats_of_text(const char *text, struct machine_cut cut)
@@ -351,7 +359,7 @@ static const char *seats_of_text(const char *text, struct machine_cut cut)
 static void test_uneven(void **state)
 {
     (void)state;
-    static const char five[] = "C3.0+0.0.0.1:0 C3.1+0.1.0.1:3 C3.2+0.2.0.1:6 C3.3+0.3.0.1:9 C12.4+0.4.0.1:12";
+    static const char five[] = "C24:0.3.4.1,4.12.1.0:0.3.4.1,4.12.1.0:0.24.1.0:1.24.1.0:0.1.24.1";
     assert_string_equal(seats_of_text(five, (struct machine_cut){0}),
                         "0-3 3-6 6-9 9-12 12-14 14-16 16-18 18-20 20-22 22-24");
     assert_string_equal(seats_of_text(five, (struct machine_cut){.slots = 10}),
@@ -360,12 +368,16 @@ static void test_uneven(void **state)
     assert_string_equal(seats_of_text(five, (struct machine_cut){.slots = 12}),
                         "0-1 1-3 3-6 6-9 9-12 12-13 13-15 15-17 17-18 18-20 20-22 22-24"); /* more than fit */
     /* a NUMA node with a single core has no seat of two cores */
-    assert_string_equal(seats_of_text("C1.0+0.0.0.1:0 C8.1+0.1.0.1:1", (struct machine_cut){0}), "1-3 3-5 5-7 7-9");
-    assert_string_equal(seats_of_text("C1.0+0.0.0.1:0*4.1.0.1.1 C8.4+0.4.0.1:4", (struct machine_cut){.slots = 4}),
+    assert_string_equal(
+        seats_of_text("C9:0.1.1.0,1.8.1.0:0.1.1.0,1.8.1.0:0.9.1.0:1.9.1.0:0.1.9.1", (struct machine_cut){0}),
+        "1-3 3-5 5-7 7-9");
+    assert_string_equal(seats_of_text("C12:0.1.4.1,4.8.1.0:0.1.4.1,4.8.1.0:0.12.1.0:1.12.1.0:0.1.12.1",
+                                      (struct machine_cut){.slots = 4}),
                         "4-6 6-8 8-10 10-12");
     /* packages of 9 cores: three NUMA nodes with room for one seat each, and one with room for four */
-    assert_string_equal(seats_of_text("C3.0+0.0.0.1:0*3.1.0.1.3 C9.3+0.3.1.1:9", (struct machine_cut){0}),
-                        "0-3 3-6 6-9 9-11 11-13 13-15 15-18");
+    assert_string_equal(
+        seats_of_text("C18:0.3.3.1,3.9.1.0:0.3.3.1,3.9.1.0:0.9.2.1:1.18.1.0:0.1.18.1", (struct machine_cut){0}),
+        "0-3 3-6 6-9 9-11 11-13 13-15 15-18");
 }
 
 /* GPUs without locality are near all cores. */
@@ -378,30 +390,33 @@ static void test_overlapping_gpus(void **state)
     assert_string_equal(seats_of(&m, each), "0-4+cuda0 4-8+cuda2 8-12+cuda1 12-16+cuda3");
     assert_string_equal(seats_of(&m, two), "0-8+cuda0+cuda2 8-16+cuda1+cuda3");
     machine_fini(&m);
-    assert_string_equal(seats_of_text("C8.0+0.0.0.1:0*2.1.0.1.8 Ga.0.8.0 Gb.0.16.1 Gc.0.16.2 Gd.8.16.3", each),
-                        "0-4+a 4-8+b 8-12+c 12-16+d");
-    assert_string_equal(seats_of_text("C8.0+0.0.0.1:0*2.1.0.1.8 Ga.0.8.0 Gb.0.8.1 Gc.8.16.2", each),
-                        "0-4+a 4-8+b 8-16+c");
+    assert_string_equal(
+        seats_of_text("C16:0.8.2.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1 Ga.0.8.0 Gb.0.16.1 Gc.0.16.2 Gd.8.16.3", each),
+        "0-4+a 4-8+b 8-12+c 12-16+d");
+    assert_string_equal(
+        seats_of_text("C16:0.8.2.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1 Ga.0.8.0 Gb.0.8.1 Gc.8.16.2", each),
+        "0-4+a 4-8+b 8-16+c");
 }
 
 /* Cores that ranks are to have limit the seats with GPUs, but not those that slots ask for. */
 static void test_gpus_and_cores(void **state)
 {
     (void)state;
-    static const char text[] = "C8.0+0.0.0.1:0*2.1.0.1.8 Ga.0.8.0 Gb.0.8.1 Gc.8.16.2 Gd.8.16.3";
+    static const char text[] = "C16:0.8.2.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1 Ga.0.8.0 Gb.0.8.1 Gc.8.16.2 Gd.8.16.3";
     assert_string_equal(seats_of_text(text, (struct machine_cut){.gpus_per_rank = 1, .cores_per_rank = 4}),
                         "0-4+a 4-8+b 8-12+c 12-16+d");
     assert_string_equal(seats_of_text(text, (struct machine_cut){.gpus_per_rank = 1, .cores_per_rank = 5}),
                         "0-8+a 8-16+c");
     assert_string_equal(seats_of_text(text, (struct machine_cut){3, .gpus_per_rank = 1, .cores_per_rank = 5}),
                         "0-4+a 4-8+b 8-12+c 12-16+d");
-    assert_string_equal(seats_of_text("C1.0+0.0.0.1:0 Ga.0.1.0 Gb.0.1.1", (struct machine_cut){.gpus_per_rank = 1}),
+    assert_string_equal(seats_of_text("C1:0.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:0.1.1.0 Ga.0.1.0 Gb.0.1.1",
+                                      (struct machine_cut){.gpus_per_rank = 1}),
                         "0-1+a 0-1+b"); /* fewer cores than GPUs */
     /* within the cores near GPUs, seats are cut at NUMA nodes and caches */
-    assert_string_equal(
-        seats_of_text("C4.0+0.0.0.1:0*2.1.0.1.4 Ga.0.8.0 Gb.0.8.1 Gc.0.8.2", (struct machine_cut){.gpus_per_rank = 1}),
-        "0-2+a 2-4+b 4-8+c");
-    assert_string_equal(seats_of_text("C3.0+0.0.0.1:0 C3.1+0.0.0.1:3 C3.2+0.0.0.1:6 Ga.0.9.0 Gb.0.9.1",
+    assert_string_equal(seats_of_text("C8:0.4.2.1:0.4.2.1:0.8.1.0:1.8.1.0:0.1.8.1 Ga.0.8.0 Gb.0.8.1 Gc.0.8.2",
+                                      (struct machine_cut){.gpus_per_rank = 1}),
+                        "0-2+a 2-4+b 4-8+c");
+    assert_string_equal(seats_of_text("C9:0.3.3.1:0.9.1.0:0.9.1.0:1.9.1.0:0.1.9.1 Ga.0.9.0 Gb.0.9.1",
                                       (struct machine_cut){.gpus_per_rank = 1}),
                         "0-3+a 3-9+b");
 }

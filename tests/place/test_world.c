@@ -43,7 +43,7 @@ static void test_steps_between_switches(void **state)
     struct world w;
     struct why why = {""};
     assert_int_equal(network_read(&network, text, &why), 0);
-    build(&w, &m, "C2.0+0.0.0.1:0", 4, 1, &network);
+    build(&w, &m, "C2:0.2.1.0:0.2.1.0:0.2.1.0:1.2.1.0:0.1.2.1", 4, 1, &network);
     const uint32_t far = w.cluster.num_levels - 1;
     assert_true(fabs(w.cluster.cost[CLUSTER_NETWORK] - 10) < 1e-9);
     assert_true(fabs(w.cluster.cost[far] - 20) < 1e-9);
@@ -60,12 +60,13 @@ static void test_large_seats_have_groups_of_their_own(void **state)
     (void)state;
     struct machine m;
     struct world w;
-    build(&w, &m, "C4.0+0.0.0.1:0*4.1.2.1.4", 1, 2, NULL); /* a package a seat */
+    build(&w, &m, "C16:0.4.4.1:0.4.4.1:0.8.2.1:1.16.1.0:0.1.16.1", 1, 2, NULL); /* a package a seat */
     assert_int_equal(w.nodes[0].num_seats, 2);
     assert_int_equal(cluster_level(&w.cluster, 0, 1), CLUSTER_NODE);
     world_fini(&w);
     machine_fini(&m);
-    build(&w, &m, "C4.0+0.0.0.1:0*4.1.0.1.4", 1, 2, NULL); /* two NUMA nodes of one package each */
+    build(&w, &m, "C16:0.4.4.1:0.4.4.1:0.16.1.0:1.16.1.0:0.1.16.1", 1, 2,
+          NULL); /* two NUMA nodes of one package each */
     assert_int_equal(cluster_level(&w.cluster, 0, 1), CLUSTER_PACKAGE);
     world_fini(&w);
     machine_fini(&m);
@@ -80,7 +81,7 @@ static void test_ranks_have_free_cores_too(void **state)
     struct machine m;
     struct world w;
     struct world_place places[3];
-    build(&w, &m, "C8.0+1.0.0.1:0*2.1.0.8.8", 1, 8, NULL);
+    build(&w, &m, "C16:0.1.16.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1", 1, 8, NULL);
     static const uint32_t one[] = {1}, three[] = {1, 3, 6};
     assert_int_equal(world_places(&w, one, 1, places), 0);
     assert_int_equal(places[0].seat.first_core, 0);
