@@ -13,14 +13,21 @@
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
+/* NULL: there is none. */
+static struct frame_engine *find_engine(const struct frame *f, const char *name)
+{
+    for (uint32_t i = 0; f != NULL && i < f->num_engines; i++)
+        if (strcmp(f->engines[i].name, name) == 0)
+            return (struct frame_engine *)&f->engines[i];
+    return NULL;
+}
+
 static struct frame_engine *engine_of(struct frame *f, const char *name)
 {
-    for (uint32_t i = 0; i < f->num_engines; i++)
-        if (strcmp(f->engines[i].name, name) == 0)
-            return &f->engines[i];
-    if (f->num_engines == FRAME_ROWS)
-        return NULL;
-    struct frame_engine *e = &f->engines[f->num_engines++];
+    struct frame_engine *e = find_engine(f, name);
+    if (e != NULL || f->num_engines == FRAME_ROWS)
+        return e;
+    e = &f->engines[f->num_engines++];
     snprintf(e->name, sizeof e->name, "%s", name);
     return e;
 }
@@ -179,14 +186,6 @@ static void print_engine(const struct page_out *o, const char *name, const struc
           bytes_text(grown(rate, e->pushed, before->pushed), pushed), grown(rate, e->wants_done, before->wants_done),
           grown(rate, e->offers_done, before->offers_done), grown(rate, e->failures, before->failures), e->open,
           e->moving, e->stalls);
-}
-
-static const struct frame_engine *find_engine(const struct frame *f, const char *name)
-{
-    for (uint32_t i = 0; f != NULL && i < f->num_engines; i++)
-        if (strcmp(f->engines[i].name, name) == 0)
-            return &f->engines[i];
-    return NULL;
 }
 
 static void print_engines(const struct page_out *o, const struct frame *f, const struct frame *before, struct rate rate)

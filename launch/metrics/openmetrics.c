@@ -52,24 +52,28 @@ static void head(const struct world *w, const char *family, const struct kind *k
     fprintf(w->out, "# HELP baton_%s%s %s\n", family, suffix, help);
 }
 
-static void escaped(FILE *out, const char *text)
+#define ESCAPED_BYTES 256 /* of a name of an engine or a host */
+
+/* What another process wrote, as a label's value: it may hold anything. */
+static const char *escaped(const char *text, char out[ESCAPED_BYTES])
 {
-    for (; *text != '\0'; text++) {
+    size_t n = 0;
+    for (; *text != '\0' && n + 2 < ESCAPED_BYTES; text++) {
         if (*text == '\\' || *text == '"')
-            fputc('\\', out);
-        fputc(*text, out);
+            out[n++] = '\\';
+        out[n++] = *text;
     }
+    out[n] = '\0';
+    return out;
 }
 
 /* The name, and the labels of the rank. What belongs to one sample alone is in `more`, already escaped. */
 static void begin(const struct world *w, const struct pages_rank *r, const char *family, const char *suffix,
                   const char *more)
 {
-    fprintf(w->out, "baton_%s%s{rank=\"%" PRIu32 "\",engine=\"", family, suffix, r->number);
-    escaped(w->out, r->view.body.engine);
-    fputs("\",host=\"", w->out);
-    escaped(w->out, r->view.body.host);
-    fprintf(w->out, "\",run=\"%s\"", r->job);
+    char engine[ESCAPED_BYTES], host[ESCAPED_BYTES];
+    fprintf(w->out, "baton_%s%s{rank=\"%" PRIu32 "\",engine=\"%s\",host=\"%s\",run=\"%s\"", family, suffix, r->number,
+            escaped(r->view.body.engine, engine), escaped(r->view.body.host, host), r->job);
     if (r->context > 0)
         fprintf(w->out, ",context=\"%" PRIu32 "\"", r->context);
     if (more[0] != '\0')
@@ -77,17 +81,18 @@ static void begin(const struct world *w, const struct pages_rank *r, const char 
     fputs("} ", w->out);
 }
 
-static void number(const struct world *w, uint64_t value)
-{
-    fprintf(w->out, "%" PRIu64 "\n", value);
-}
-
 #define SECONDS_TEXT "%" PRIu64 ".%09" PRIu64
 #define SECONDS_OF(ns) (ns) / UINT64_C(1000000000), (ns) % UINT64_C(1000000000)
 
-static void seconds(const struct world *w, uint64_t ns)
+/* `is_ns`: the value is in nanoseconds, and is told in seconds. */
+static void sample(const struct world *w, const struct pages_rank *r, const char *family, const char *suffix,
+                   const char *more, uint64_t value, bool is_ns)
 {
-    fprintf(w->out, SECONDS_TEXT "\n", SECONDS_OF(ns));
+    begin(w, r, family, suffix, more);
+    if (is_ns)
+        fprintf(w->out, SECONDS_TEXT "\n", SECONDS_OF(value));
+    else
+        fprintf(w->out, "%" PRIu64 "\n", value);
 }
 
 /* Labels whose values need no escaping, or are escaped already. */
@@ -100,19 +105,6 @@ static const char *labels(char text[LABELS_BYTES], const char *format, ...)
     vsnprintf(text, LABELS_BYTES, format, args);
     va_end(args);
     return text;
-}
-
-/* A peer's name as a label's value: what another process wrote may hold anything. */
-static const char *peer_name(const struct metrics_peer *p, char out[2 * BATON_ENGINE_NAME_MAX])
-{
-    size_t n = 0;
-    for (const char *at = p->engine; *at != '\0'; at++) {
-        if (*at == '\\' || *at == '"')
-            out[n++] = '\\';
-        out[n++] = *at;
-    }
-    out[n] = '\0';
-    return out;
 }
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
@@ -128,97 +120,81 @@ static const struct stat_row stat_rows[METRICS_STATS] = {
 #undef ROW
 };
 
-static void print_stat(const struct world *w, const struct pages_rank *r, unsigned i)
-{
-    const struct stat_row *row = &stat_rows[i];
-    bool is_counter = row->type == COUNTER || row->type == SECONDS;
-    begin(w, r, row->family, is_counter ? "_total" : "", row->labels);
-    if (row->type == COUNTER || row->type == GAUGE)
-        number(w, r->view.body.stats[i]);
-    else
-        seconds(w, r->view.body.stats[i]);
-}
-
 static void print_stats(const struct world *w)
 {
     for (unsigned first = 0, end; first < METRICS_STATS; first = end) {
         const struct stat_row *row = &stat_rows[first];
-        bool is_counter = row->type == COUNTER || row->type == SECONDS;
+        const bool is_ns = row->type == SECONDS || row->type == SECONDS_GAUGE;
+        const struct kind *kind = row->type == COUNTER || row->type == SECONDS ? &a_counter : &a_gauge;
         for (end = first + 1; end < METRICS_STATS && strcmp(stat_rows[end].family, row->family) == 0; end++)
             continue;
-        head(w, row->family, is_counter ? &a_counter : &a_gauge,
-             row->type == SECONDS || row->type == SECONDS_GAUGE ? "seconds" : "", row->help);
+        head(w, row->family, kind, is_ns ? "seconds" : "", row->help);
         for (uint32_t r = 0; r < w->num; r++)
             for (unsigned i = first; i < end; i++)
-                print_stat(w, w->ranks[r], i);
+                sample(w, w->ranks[r], row->family, kind->suffix, stat_rows[i].labels, w->ranks[r]->view.body.stats[i],
+                       is_ns);
     }
 }
 
 /* ---- who and how it is ------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *family;
+    const struct kind *kind;
+    const char *unit, *help;
+} rank_rows[] = {
+    {"up", &a_gauge, "", "1 while the rank's context is open and its process is alive."},
+    {"closed", &a_gauge, "", "1 once the rank has closed its context."},
+    {"stalled", &a_gauge, "", "1 while the rank is stuck inside MPI (the tunable stall_ms)."},
+    {"stalls", &a_counter, "", "Times that the rank was stuck inside MPI."},
+    {"started_timestamp_seconds", &a_gauge, "seconds", "When the rank started."},
+    {"renewed_timestamp_seconds", &a_gauge, "seconds",
+     "When the rank last told something: a rank to which nothing happens does not."},
+};
+
+/* Of such a row, of a rank. */
+static uint64_t rank_value(const struct metrics_view *v, unsigned row)
+{
+    const struct metrics_body *b = &v->body;
+    const uint64_t values[] = {v->is_alive && !b->is_closed,
+                               b->is_closed != 0,
+                               v->is_alive && v->stalled_ns != 0,
+                               b->stalls,
+                               b->began_ns,
+                               b->renewed_ns};
+    return values[row];
+}
 
 static void print_ranks(const struct world *w)
 {
     char text[LABELS_BYTES];
     head(w, "rank", &an_info, "", "The ranks of the job, and the version of Baton that each one has.");
     for (uint32_t r = 0; r < w->num; r++) {
-        const struct metrics_body *b = &w->ranks[r]->view.body;
-        begin(w, w->ranks[r], "rank", "_info",
-              labels(text, "version=\"%.*s\"", (int)strspn(b->version, "0123456789.abcdefghijklmnopqrstuvwxyz-"),
-                     b->version));
-        number(w, 1);
+        const char *version = w->ranks[r]->view.body.version;
+        const int length = (int)strspn(version, "0123456789.abcdefghijklmnopqrstuvwxyz-");
+        sample(w, w->ranks[r], "rank", "_info", labels(text, "version=\"%.*s\"", length, version), 1, false);
     }
-    head(w, "up", &a_gauge, "", "1 while the rank's context is open and its process is alive.");
-    for (uint32_t r = 0; r < w->num; r++) {
-        begin(w, w->ranks[r], "up", "", "");
-        number(w, w->ranks[r]->view.is_alive && !w->ranks[r]->view.body.is_closed);
-    }
-    head(w, "closed", &a_gauge, "", "1 once the rank has closed its context.");
-    for (uint32_t r = 0; r < w->num; r++) {
-        begin(w, w->ranks[r], "closed", "", "");
-        number(w, w->ranks[r]->view.body.is_closed != 0);
-    }
-    head(w, "stalled", &a_gauge, "", "1 while the rank is stuck inside MPI (the tunable stall_ms).");
-    for (uint32_t r = 0; r < w->num; r++) {
-        begin(w, w->ranks[r], "stalled", "", "");
-        number(w, w->ranks[r]->view.is_alive && w->ranks[r]->view.stalled_ns != 0);
-    }
-    head(w, "stalls", &a_counter, "", "Times that the rank was stuck inside MPI.");
-    for (uint32_t r = 0; r < w->num; r++) {
-        begin(w, w->ranks[r], "stalls", "_total", "");
-        number(w, w->ranks[r]->view.body.stalls);
-    }
-    head(w, "started_timestamp_seconds", &a_gauge, "seconds", "When the rank started.");
-    for (uint32_t r = 0; r < w->num; r++) {
-        begin(w, w->ranks[r], "started_timestamp_seconds", "", "");
-        seconds(w, w->ranks[r]->view.body.began_ns);
-    }
-    head(w, "renewed_timestamp_seconds", &a_gauge, "seconds",
-         "When the rank last told something: a rank to which nothing happens does not.");
-    for (uint32_t r = 0; r < w->num; r++) {
-        begin(w, w->ranks[r], "renewed_timestamp_seconds", "", "");
-        seconds(w, w->ranks[r]->view.body.renewed_ns);
+    for (unsigned i = 0; i < sizeof rank_rows / sizeof rank_rows[0]; i++) {
+        head(w, rank_rows[i].family, rank_rows[i].kind, rank_rows[i].unit, rank_rows[i].help);
+        for (uint32_t r = 0; r < w->num; r++)
+            sample(w, w->ranks[r], rank_rows[i].family, rank_rows[i].kind->suffix, "",
+                   rank_value(&w->ranks[r]->view, i), rank_rows[i].unit[0] != '\0');
     }
 }
 
 /* ---- by path, by reason, by peer --------------------------------------------------------------------------------- */
 
-static void print_by_path(const struct world *w)
+/* `field`: where a rank's numbers by path are. */
+static void print_by_path(const struct world *w, const char *family, const struct kind *kind, size_t field)
 {
     char text[LABELS_BYTES];
-    head(w, "received_bytes", &a_counter, "bytes", "Bytes of wants that were done.");
-    for (uint32_t r = 0; r < w->num; r++)
+    for (uint32_t r = 0; r < w->num; r++) {
+        const uint64_t *values = (const void *)((const char *)&w->ranks[r]->view.body + field);
         for (unsigned i = 0; i < METRICS_PATHS; i++)
-            if (w->ranks[r]->view.body.received[i] > 0) {
-                begin(w, w->ranks[r], "received_bytes", "_total", labels(text, "path=\"%s\"", openmetrics_path(i)));
-                number(w, w->ranks[r]->view.body.received[i]);
-            }
-    head(w, "ranks_by_path", &a_gauge, "", "Ranks of the world by the path to them.");
-    for (uint32_t r = 0; r < w->num; r++)
-        for (unsigned i = 0; i < METRICS_PATHS; i++)
-            if (w->ranks[r]->view.body.peers[i] > 0) {
-                begin(w, w->ranks[r], "ranks_by_path", "", labels(text, "path=\"%s\"", openmetrics_path(i)));
-                number(w, w->ranks[r]->view.body.peers[i]);
-            }
+            if (values[i] > 0)
+                sample(w, w->ranks[r], family, kind->suffix, labels(text, "path=\"%s\"", openmetrics_path(i)),
+                       values[i], false);
+    }
 }
 
 #define UNKNOWN "BATON_UNKNOWN"
@@ -249,10 +225,9 @@ static void print_reasons(const struct world *w)
     head(w, "failures", &a_counter, "", "Calls that failed, by reason.");
     for (uint32_t r = 0; r < w->num; r++)
         for (unsigned i = 0; i < BATON_REASONS; i++)
-            if (reason_count(w->ranks[r]->view.body.reasons, i) > 0) {
-                begin(w, w->ranks[r], "failures", "_total", labels(text, "reason=\"%s\"", reason_name(i)));
-                number(w, reason_count(w->ranks[r]->view.body.reasons, i));
-            }
+            if (reason_count(w->ranks[r]->view.body.reasons, i) > 0)
+                sample(w, w->ranks[r], "failures", "_total", labels(text, "reason=\"%s\"", reason_name(i)),
+                       reason_count(w->ranks[r]->view.body.reasons, i), false);
 }
 
 /* Rows in use, and the one that all further engines share, if it is. */
@@ -270,7 +245,7 @@ static bool has_row(const struct metrics_body *b, unsigned i)
 static void print_moved(const struct world *w, const char *family, size_t field)
 {
     static const char *const ways[METRICS_DIRECTIONS] = {"in", "out"};
-    char text[LABELS_BYTES], name[2 * BATON_ENGINE_NAME_MAX];
+    char text[LABELS_BYTES], name[ESCAPED_BYTES];
     for (uint32_t r = 0; r < w->num; r++)
         for (unsigned p = 0; p <= METRICS_PEERS; p++)
             for (unsigned i = 0; i < METRICS_PATHS * METRICS_DIRECTIONS; i++) {
@@ -278,16 +253,16 @@ static void print_moved(const struct world *w, const char *family, size_t field)
                 const unsigned path = i / METRICS_DIRECTIONS, way = i % METRICS_DIRECTIONS;
                 if (!has_row(&w->ranks[r]->view.body, p) || peer->transfers[path][way] == 0)
                     continue;
-                begin(w, w->ranks[r], family, "_total",
-                      labels(text, "peer=\"%s\",path=\"%s\",direction=\"%s\"", peer_name(peer, name),
-                             openmetrics_path(path), ways[way]));
-                number(w, *(const uint64_t *)(const void *)((const char *)peer + field + i * sizeof(uint64_t)));
+                sample(w, w->ranks[r], family, "_total",
+                       labels(text, "peer=\"%s\",path=\"%s\",direction=\"%s\"", escaped(peer->engine, name),
+                              openmetrics_path(path), ways[way]),
+                       *(const uint64_t *)(const void *)((const char *)peer + field + i * sizeof(uint64_t)), false);
             }
 }
 
 static void print_peer_failures(const struct world *w)
 {
-    char text[LABELS_BYTES], name[2 * BATON_ENGINE_NAME_MAX];
+    char text[LABELS_BYTES], name[ESCAPED_BYTES];
     head(w, "peer_failures", &a_counter, "", "Calls that failed at a rank of that engine.");
     for (uint32_t r = 0; r < w->num; r++)
         for (unsigned p = 0; p <= METRICS_PEERS; p++)
@@ -295,9 +270,9 @@ static void print_peer_failures(const struct world *w)
                 const struct metrics_peer *peer = &w->ranks[r]->view.body.peer[p];
                 if (!has_row(&w->ranks[r]->view.body, p) || reason_count(peer->failures, i) == 0)
                     continue;
-                begin(w, w->ranks[r], "peer_failures", "_total",
-                      labels(text, "peer=\"%s\",reason=\"%s\"", peer_name(peer, name), reason_name(i)));
-                number(w, reason_count(peer->failures, i));
+                sample(w, w->ranks[r], "peer_failures", "_total",
+                       labels(text, "peer=\"%s\",reason=\"%s\"", escaped(peer->engine, name), reason_name(i)),
+                       reason_count(peer->failures, i), false);
             }
 }
 
@@ -321,20 +296,14 @@ static void print_histogram(const struct world *w, const struct pages_rank *r, c
         return;
     for (unsigned octave = scale->first; octave <= scale->last; octave++) {
         const uint64_t top = histogram_top(UINT64_C(1) << octave);
-        begin(w, r, family, "_bucket",
-              scale->is_time ? labels(text, "%s,le=\"" SECONDS_TEXT "\"", own, SECONDS_OF(top))
-                             : labels(text, "%s,le=\"%" PRIu64 ".0\"", own, top));
-        number(w, histogram_up_to(h, top));
+        sample(w, r, family, "_bucket",
+               scale->is_time ? labels(text, "%s,le=\"" SECONDS_TEXT "\"", own, SECONDS_OF(top))
+                              : labels(text, "%s,le=\"%" PRIu64 ".0\"", own, top),
+               histogram_up_to(h, top), false);
     }
-    begin(w, r, family, "_bucket", labels(text, "%s,le=\"+Inf\"", own));
-    number(w, count);
-    begin(w, r, family, "_count", own);
-    number(w, count);
-    begin(w, r, family, "_sum", own);
-    if (scale->is_time)
-        seconds(w, h->sum);
-    else
-        number(w, h->sum);
+    sample(w, r, family, "_bucket", labels(text, "%s,le=\"+Inf\"", own), count, false);
+    sample(w, r, family, "_count", own, count, false);
+    sample(w, r, family, "_sum", own, h->sum, scale->is_time);
 }
 
 static void print_histograms_by_path(const struct world *w)
@@ -367,7 +336,7 @@ static void print_histograms_by_path(const struct world *w)
 
 static void print_histograms_by_peer(const struct world *w)
 {
-    char own[LABELS_BYTES], name[2 * BATON_ENGINE_NAME_MAX];
+    char own[LABELS_BYTES], name[ESCAPED_BYTES];
     head(w, "peer_transfer_duration_seconds", &a_histogram, "seconds",
          "From the grant to the last byte of a transfer with a rank of that engine.");
     for (uint32_t r = 0; r < w->num; r++)
@@ -375,7 +344,7 @@ static void print_histograms_by_peer(const struct world *w)
             const struct metrics_peer *peer = &w->ranks[r]->view.body.peer[p];
             if (has_row(&w->ranks[r]->view.body, p))
                 print_histogram(w, w->ranks[r], "peer_transfer_duration_seconds",
-                                labels(own, "peer=\"%s\"", peer_name(peer, name)), &of_time, &peer->transfer_ns);
+                                labels(own, "peer=\"%s\"", escaped(peer->engine, name)), &of_time, &peer->transfer_ns);
         }
 }
 
@@ -384,7 +353,10 @@ void openmetrics_print(struct pages_rank *const *ranks, uint32_t num, enum openm
     const struct world w = {ranks, num, form, out};
     print_ranks(&w);
     print_stats(&w);
-    print_by_path(&w);
+    head(&w, "received_bytes", &a_counter, "bytes", "Bytes of wants that were done.");
+    print_by_path(&w, "received_bytes", &a_counter, offsetof(struct metrics_body, received));
+    head(&w, "ranks_by_path", &a_gauge, "", "Ranks of the world by the path to them.");
+    print_by_path(&w, "ranks_by_path", &a_gauge, offsetof(struct metrics_body, peers));
     print_reasons(&w);
     head(&w, "moved_bytes", &a_counter, "bytes", "Bytes of transfers that are complete: read here, or written there.");
     print_moved(&w, "moved_bytes", offsetof(struct metrics_peer, bytes));

@@ -82,16 +82,6 @@ static void look(const struct top *t, struct pages *p, uint64_t *at_ns)
         pages_forget(p);
 }
 
-static void list_jobs(const struct pages *p, FILE *out)
-{
-    struct pages_job j;
-    for (uint32_t i = 0; i < p->num; i += j.num) {
-        j = pages_job_at(p, i);
-        fprintf(out, "  %s: %" PRIu32 " rank%s, the first of %s\n", j.name, j.num, j.num == 1 ? "" : "s",
-                j.ranks[0]->view.body.engine);
-    }
-}
-
 /* ---- showing ----------------------------------------------------------------------------------------------------- */
 
 #define SCREEN_BEGIN "\033[?1049h\033[?25l" /* a screen of its own, without a cursor */
@@ -189,6 +179,18 @@ static int complain(int status, const char *what)
     return status;
 }
 
+static int refuse_several(const struct pages *p)
+{
+    struct pages_job j;
+    complain(0, "there are several jobs: name one of these");
+    for (uint32_t i = 0; i < p->num; i += j.num) {
+        j = pages_job_at(p, i);
+        fprintf(stderr, "  %s: %" PRIu32 " rank%s, the first of %s\n", j.name, j.num, j.num == 1 ? "" : "s",
+                j.ranks[0]->view.body.engine);
+    }
+    return STATUS_USAGE;
+}
+
 static int once(const struct top *t, struct pages *p, struct frame *f)
 {
     bool several = false;
@@ -196,11 +198,8 @@ static int once(const struct top *t, struct pages *p, struct frame *f)
     uint64_t at_ns = 0;
     look(t, p, &at_ns);
     struct pages_job j = pages_choose(p, "", &several);
-    if (several) {
-        complain(0, "there are several jobs: name one of these");
-        list_jobs(p, stderr);
-        return STATUS_USAGE;
-    }
+    if (several)
+        return refuse_several(p);
     if (j.num == 0) {
         char text[512];
         none_text(t, p, text, sizeof text);
@@ -257,9 +256,7 @@ static int live(const struct top *t, struct pages *p, struct frame frames[2])
             if (has_begun && s.is_terminal)
                 fputs(SCREEN_END, stdout);
             fflush(stdout);
-            complain(0, "there are several jobs: name one of these");
-            list_jobs(p, stderr);
-            return STATUS_USAGE;
+            return refuse_several(p);
         }
         if (!has_begun && s.is_terminal)
             fputs(SCREEN_BEGIN, stdout);
@@ -289,26 +286,23 @@ static int run(const struct top *t)
     return status;
 }
 
+static void help(void)
+{
+    puts("usage: baton-top [options] [JOB]\n\n"
+         "Shows a job while it runs: its engines, what they move, and who is slow or stuck. JOB is its "
+         "BATON_METRICS;\n"
+         "it is needed where ranks of several jobs run on this host.\n");
+    option_help(rows);
+}
+
 int main(int argc, char **argv)
 {
     struct top t = {.interval_s = 1};
     struct why why;
-    const char *job = NULL;
-    if (option_read(rows, argc, argv, &t, &job, NULL, &why) != 0)
+    if (option_read(rows, argc, argv, &t, &t.job, NULL, &why) != 0)
         return complain(STATUS_USAGE, why.text);
-    t.job = job;
-    if (t.help) {
-        puts("usage: baton-top [options] [JOB]\n\n"
-             "Shows a job while it runs: its engines, what they move, and who is slow or stuck. JOB is its "
-             "BATON_METRICS;\n"
-             "it is needed where ranks of several jobs run on this host.\n");
-        option_help(rows);
-        return output_finish("baton-top", 0, STATUS_NO_JOB);
-    }
-    if (t.version) {
-        printf("baton-top %s\n", baton_version());
-        return output_finish("baton-top", 0, STATUS_NO_JOB);
-    }
+    if (t.help || t.version)
+        return output_asked("baton-top", t.help ? help : NULL, baton_version(), STATUS_NO_JOB);
     if (t.file != NULL && t.job != NULL)
         return complain(STATUS_USAGE, "--file FILE has one job: name no other");
     return output_finish("baton-top", run(&t), STATUS_NO_JOB);
