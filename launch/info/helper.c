@@ -99,3 +99,18 @@ void helper_path(const char *name, char *path, size_t size)
         *slash = '\0';
     snprintf(path, size, "%s/%s", self, name);
 }
+
+bool helper_ask(struct info *i, const char *name, const char *argument, unsigned deadline_s, const char *what,
+                const char *remedy)
+{
+    char path[PATH_MAX];
+    struct helper h;
+    helper_path(name, path, sizeof path);
+    helper_run(&h, (char *const[]){path, (char *)(uintptr_t)argument, NULL}, environ, deadline_s);
+    info_take(i, &h.info);
+    info_fini(&h.info);
+    if (h.status == 0 && h.is_whole)
+        return true;
+    helper_blame(&h, i, what, remedy);
+    return false;
+}

@@ -25,6 +25,13 @@ void helper_run(struct helper *h, char *const argv[], char *const envp[], unsign
 /** A problem: `what` with how it ended ("… ended with status 1"), and what it printed. */
 void helper_blame(const struct helper *h, struct info *i, const char *what, const char *remedy);
 
+/**
+ * Runs the program of that name (helper_path) with an argument, or NULL, and adds what it says to *i. False: it did not
+ * say all, and that is a problem in *i.
+ */
+bool helper_ask(struct info *i, const char *name, const char *argument, unsigned deadline_s, const char *what,
+                const char *remedy);
+
 /** The file of a program beside this one's: "batonrun", or INFO_HELPERS "/baton-info-mpi". */
 void helper_path(const char *name, char *path, size_t size);
 

@@ -187,18 +187,11 @@ static void judge_components(struct info *i, const struct profile *p)
 
 static bool find_settings(struct info *i)
 {
-    char path[PATH_MAX];
-    struct helper h;
-    helper_path(INFO_HELPERS "/baton-info-mpi", path, sizeof path);
-    helper_run(&h, (char *const[]){path, "settings", NULL}, environ, SETTINGS_DEADLINE_S);
-    info_take(i, &h.info);
-    info_fini(&h.info);
-    if (h.status != 0 || !h.is_whole) {
-        helper_blame(
-            &h, i, "the program that asks MPI for its settings",
-            "install the MPI that Baton was built with, and let the loader find it (LD_LIBRARY_PATH, ldconfig)");
+    if (!helper_ask(i, INFO_HELPERS "/baton-info-mpi", "settings", SETTINGS_DEADLINE_S,
+                    "the program that asks MPI for its settings",
+                    "install the MPI that Baton was built with, and let the loader find it (LD_LIBRARY_PATH, "
+                    "ldconfig)"))
         return false;
-    }
     const struct profile profile = find_profile();
     judge_components(i, &profile);
     add_profile(i, &profile);

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "topo/components.h"
-
 #define NO_NODE UINT32_MAX
 
 /* What is drawn. */
@@ -38,8 +36,7 @@ static bool add_devices(const struct drawing *p, const char *before, const char 
     for (uint32_t i = 0; i < num; i++) {
         if (node_of(p->m, &devices[i]) != node)
             continue;
-        fprintf(p->out, "%s%s", any ? ", " : before, any ? "" : kind);
-        fprintf(p->out, "%s%s", any ? "" : " ", devices[i].name);
+        fprintf(p->out, "%s%s%s%s", any ? ", " : before, any ? "" : kind, any ? "" : " ", devices[i].name);
         any = true;
     }
     return any;
@@ -132,26 +129,11 @@ static void cut(char *text)
         snprintf(end, strlen(end), "%u lines more: see lstopo\n", lines - TOPOLOGY_LINES_MAX + 1);
 }
 
-static hwloc_topology_t load(enum machine_form form, const char *text)
-{
-    hwloc_topology_t t;
-    if (hwloc_topology_init(&t) != 0)
-        return NULL;
-    components_leave_out(t);
-    int rc = form == MACHINE_XML         ? hwloc_topology_set_xmlbuffer(t, text, (int)strlen(text) + 1)
-             : form == MACHINE_SYNTHETIC ? hwloc_topology_set_synthetic(t, text)
-                                         : 0;
-    if (rc == 0 && hwloc_topology_load(t) == 0)
-        return t;
-    hwloc_topology_destroy(t);
-    return NULL;
-}
-
 char *topology_draw(const struct machine *m, enum machine_form form, const char *text)
 {
     char *lines = NULL;
     size_t size;
-    struct drawing p = {open_memstream(&lines, &size), load(form, text), m};
+    struct drawing p = {open_memstream(&lines, &size), machine_topology(form, text), m};
     if (p.out != NULL && p.t != NULL)
         draw(&p);
     bool good = p.out != NULL && p.t != NULL && ferror(p.out) == 0;

@@ -20,7 +20,7 @@
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-static hwloc_topology_t load(enum machine_form form, const char *text)
+struct hwloc_topology *machine_topology(enum machine_form form, const char *text)
 {
     hwloc_topology_t t;
     if (hwloc_topology_init(&t) != 0)
@@ -212,7 +212,7 @@ static int read_all(struct machine *m, enum machine_form form, const char *text,
                                        [MACHINE_XML] = "hwloc cannot read this XML",
                                        [MACHINE_SYNTHETIC] = "hwloc cannot read this synthetic description"};
     *m = (struct machine){0};
-    hwloc_topology_t t = load(form, text);
+    hwloc_topology_t t = machine_topology(form, text);
     if (t == NULL)
         return why_set(why, "%s", what[form]);
     hwloc_bitmap_t set = usable(t, form);

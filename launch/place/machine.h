@@ -51,6 +51,9 @@ enum machine_form {
 int machine_read(struct machine *m, enum machine_form form, const char *text, struct why *why);
 void machine_fini(struct machine *m);
 
+/** What machine_read reads, for hwloc_topology_destroy; XML has been read by it before. NULL: hwloc cannot read it. */
+struct hwloc_topology *machine_topology(enum machine_form form, const char *text);
+
 /** How many packages and NUMA nodes its cores are in. One whose cores are apart in the order counts several times. */
 uint32_t machine_packages(const struct machine *m);
 uint32_t machine_numas(const struct machine *m);
