@@ -4,13 +4,16 @@
  * prefill and a decode rank each class is measured between a few, one pair at a time, by transfers of scattered blocks.
  * Rank 0 prints the file of costs.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/fail.h"
 #include "bench/pace.h"
 #include "bench/scene.h"
+#include "option/file.h"
 #include "place/costs.h"
 #include "place/network.h"
 #include "topo/topo.h"
@@ -88,12 +91,10 @@ static void read_network(struct run *run)
     struct why why;
     if (path == NULL)
         return;
-    char *text = room(FILE_MAX, 1);
-    FILE *f = fopen(path, "r");
-    if (f == NULL || fread(text, 1, FILE_MAX - 1, f) == 0 || !feof(f))
-        fail("--network %s cannot be read on %s, or has more than %zu bytes", path,
-             run->places[run->bench->roster.rank].at.host, FILE_MAX - 1);
-    fclose(f);
+    char *text = file_read(path, FILE_MAX, NULL);
+    if (text == NULL)
+        fail("--network %s cannot be read on %s: %s", path, run->places[run->bench->roster.rank].at.host,
+             strerror(errno));
     if (network_read(&run->network, text, &why) != 0)
         fail("--network %s: %s", path, why.text);
     free(text);

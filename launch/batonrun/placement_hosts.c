@@ -6,46 +6,19 @@
 #include <string.h>
 
 #include "batonrun/placement.h"
+#include "option/file.h"
 #include "place/hostlist.h"
 
 #define FILE_MAX_BYTES ((size_t)64 << 20)
 
-/* NULL: it cannot be read, and errno says why. */
 static char *read_file(const char *path)
 {
-    FILE *f = fopen(path, "r");
-    char *text = NULL;
-    size_t n = 0, room = 0;
-    while (f != NULL && n < FILE_MAX_BYTES) {
-        if (n + 1 >= room) {
-            room = room > 0 ? 2 * room : 65536;
-            char *more = realloc(text, room);
-            if (more == NULL)
-                break;
-            text = more;
-        }
-        size_t got = fread(text + n, 1, room - 1 - n, f);
-        n += got;
-        text[n] = '\0';
-        if (got == 0 && !ferror(f)) {
-            fclose(f);
-            return text;
-        }
-        if (got == 0)
-            break;
-    }
-    if (f != NULL)
-        fclose(f);
-    if (errno == 0)
-        errno = EFBIG;
-    free(text);
-    return NULL;
+    return file_read(path, FILE_MAX_BYTES, NULL);
 }
 
 /* The text of the file that an option names; free it. NULL, and *why: it cannot be read. */
 static char *read_named(const char *option, const char *path, struct why *why)
 {
-    errno = 0;
     char *text = read_file(path);
     if (text == NULL)
         why_set(why, "%s \"%.200s\": %s", option, path, strerror(errno));

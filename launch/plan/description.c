@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "field.h"
+#include "option/file.h"
 
 static const char *const direction_words[] = {"layer", "plane", "block", "head", "token", "channel", NULL};
 
@@ -276,25 +277,16 @@ int description_parse(struct description *d, const char *text, size_t length, st
 int description_read(struct description *d, const char *path, struct why *why)
 {
     struct why inner;
+    size_t length;
+    char *text = file_read(path, DESCRIPTION_BYTES_MAX, &length);
     *d = (struct description){0};
-    FILE *file = fopen(path, "rb");
-    char *text = malloc(DESCRIPTION_BYTES_MAX + 1);
-    size_t length = 0;
-    int rc = -1;
-    if (file == NULL)
-        why_set(why, "%.100s: %s", path, strerror(errno));
-    else if (text == NULL)
-        why_set(why, "no memory for %.100s", path);
-    else if ((length = fread(text, 1, DESCRIPTION_BYTES_MAX + 1, file)) > DESCRIPTION_BYTES_MAX)
-        why_set(why, "%.100s has more than %d bytes", path, DESCRIPTION_BYTES_MAX);
-    else if (ferror(file))
-        why_set(why, "%.100s: %s", path, strerror(errno));
-    else if ((rc = description_parse(d, text, length, &inner)) != 0)
-        why_set(why, "%.100s: %.250s", path, inner.text);
+    if (text == NULL && errno == EFBIG)
+        return why_set(why, "%.100s has more than %d bytes", path, DESCRIPTION_BYTES_MAX);
+    if (text == NULL)
+        return why_set(why, "%.100s: %s", path, strerror(errno));
+    int rc = description_parse(d, text, length, &inner);
     free(text);
-    if (file != NULL)
-        fclose(file);
-    return rc;
+    return rc == 0 ? 0 : why_set(why, "%.100s: %.250s", path, inner.text);
 }
 
 void description_fini(struct description *d)
