@@ -3,8 +3,8 @@
  * machine_text: a machine as one line, see machine.h. "C8:0.8.1.0:0.4.2.1:0.8.1.0:2.8.1.0:0.1.8.2:1.1.8.2" are 8 cores,
  * and of each core, in lists of numbers: its cache, NUMA node, package, how many hardware threads it has, the first of
  * these, the second, and so on. A list is written as runs with commas between them. The run "4.2.3.8" is 4 4 12 12 20
- * 20: from 4 on, each number twice, three of them, each greater by 8 than the one before. "Gcuda0.0.8.1" is a GPU near
- * cores 0 to 7, the second by PCI address, "Nmlx5_0.0.8" a NIC, "Emlx5_0.0.8" one that speaks verbs. "F" and a word are
+ * 20: from 4 on, each number twice, three of them, each greater by 8 than the one before. "G0.8.1.cuda0" is a GPU near
+ * cores 0 to 7, the second by PCI address, "N0.8.0.eth0" a NIC, "E0.8.0.mlx5_0" one that speaks verbs. "F" and a word are
  * further facts, which come last. Spaces separate them.
  */
 #include <stdio.h>
@@ -76,9 +76,7 @@ static bool write_cores(FILE *out, const struct machine *m)
 
 static void write_device(FILE *out, char kind, const struct machine_device *d)
 {
-    fprintf(out, " %c%s.%u.%u", kind, d->name, d->first_core, d->end_core);
-    if (kind == 'G')
-        fprintf(out, ".%u", d->number);
+    fprintf(out, " %c%u.%u.%u.%s", kind, d->first_core, d->end_core, d->number, d->name);
 }
 
 bool machine_write(const struct machine *m, char text[MACHINE_TEXT_BYTES])
@@ -165,33 +163,19 @@ static bool read_cores(struct machine *m, const char **at)
     return good;
 }
 
-/* Takes ".N" off the end of a text of that length. */
-static bool take_last(const char *text, size_t *length, uint32_t *number)
-{
-    size_t dot = *length;
-    while (dot > 0 && text[dot - 1] != '.')
-        dot--;
-    const char *at = text + dot;
-    if (dot == 0 || !number_take(&at, TOTAL_MAX, number) || at != text + *length)
-        return false;
-    *length = dot - 1;
-    return true;
-}
-
-/* A name has no space, but it may have dots. */
 static bool read_device(const struct machine *m, const char **at, struct machine_device **devices, uint32_t *num,
-                        char kind)
+                        bool is_fabric)
 {
-    struct machine_device d = {.is_fabric = kind == 'E'};
-    const char *text = *at;
-    size_t length = strcspn(text, " ");
+    struct machine_device d = {.is_fabric = is_fabric};
+    if (!number_take(at, TOTAL_MAX, &d.first_core) || !skip(at, '.') || !number_take(at, TOTAL_MAX, &d.end_core) ||
+        !skip(at, '.') || !number_take(at, TOTAL_MAX, &d.number) || !skip(at, '.'))
+        return false;
+    const size_t length = strcspn(*at, " ");
+    if (length == 0 || length >= sizeof d.name || d.first_core >= d.end_core || d.end_core > m->num_cores ||
+        *num >= TOTAL_MAX)
+        return false;
+    memcpy(d.name, *at, length);
     *at += length;
-    if ((kind == 'G' && !take_last(text, &length, &d.number)) || !take_last(text, &length, &d.end_core) ||
-        !take_last(text, &length, &d.first_core) || length == 0 || length >= sizeof d.name)
-        return false;
-    if (d.first_core >= d.end_core || d.end_core > m->num_cores || *num >= TOTAL_MAX)
-        return false;
-    memcpy(d.name, text, length);
     struct machine_device *more = realloc(*devices, (*num + 1) * sizeof *more);
     if (more == NULL)
         return false;
@@ -219,10 +203,10 @@ static bool read_entry(struct machine *m, const char **at)
     case 'C':
         return read_cores(m, at);
     case 'G':
-        return read_device(m, at, &m->gpus, &m->num_gpus, kind);
+        return read_device(m, at, &m->gpus, &m->num_gpus, false);
     case 'N':
     case 'E':
-        return read_device(m, at, &m->nics, &m->num_nics, kind);
+        return read_device(m, at, &m->nics, &m->num_nics, kind == 'E');
     case 'F':
         return read_facts(m, at);
     default:

@@ -134,7 +134,7 @@ static void texts(void)
         "\002gpu[008-010,3],rack[1-2]n[01-02],login\n4(x2),1,2(x6)",
         "\003SwitchName=a Nodes=n[0-3]\nSwitchName=b Switches=a\n",
         "\0042x4x1 4x2x1",
-        "\005C8:0.4.1.0,1.1.4.1:0.4.2.1:0.8.1.0:2.8.1.0:0.1.8.2:1.1.8.2 Gcuda0.0.4.0 Emlx5_0.4.8",
+        "\005C8:0.4.1.0,1.1.4.1:0.4.2.1:0.8.1.0:2.8.1.0:0.1.8.2:1.1.8.2 G0.4.0.cuda0 E4.8.0.mlx5_0",
         "\006cache 1\nnode 2.5 # measured\n\nfar 1e2",
         "\0070-7,32-39/mlx5_0:1|8-15/#0,1x64;1"};
     static const char *const reports[] = {

@@ -277,13 +277,13 @@ static void test_text(void **state)
                                       ONE " ",
                                       ONE "\n",
                                       ONE " C1:1.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:1.1.1.0",
-                                      ONE " Gx.0.2.0",
-                                      ONE " G.0.1.0",
-                                      ONE " Gx.1.1.0",
-                                      ONE " Gx.0.1",
-                                      ONE " Ex.0.1.0",
+                                      ONE " G0.2.0.x",
+                                      ONE " G0.1.0.",
+                                      ONE " G1.1.0.x",
+                                      ONE " G0.1.x",
+                                      ONE " E0.1",
                                       ONE " F",
-                                      ONE " Fx Gx.0.1.0",
+                                      ONE " Fx G0.1.0.x",
                                       ONE " Fx y"};
     struct machine m;
     struct why why;
@@ -316,9 +316,10 @@ static void test_text(void **state)
     check_text(&m, "C4:0.1.4.1:0.4.1.0:0.4.1.0:1.4.1.0:0.1.4.1");
     machine_fini(&m);
     read_file(&m, "topo-2numa-devices.xml");
-    check_text(&m, "C4:0.2.2.1:0.2.2.1:0.2.2.1:1.4.1.0:0.1.4.1 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4");
+    check_text(&m, "C4:0.2.2.1:0.2.2.1:0.2.2.1:1.4.1.0:0.1.4.1 G2.4.0.nvml0 E0.2.0.mlx5_0 E2.4.1.mlx5_1");
     snprintf(m.facts, sizeof m.facts, "11301.110.eth0");
-    check_text(&m, "C4:0.2.2.1:0.2.2.1:0.2.2.1:1.4.1.0:0.1.4.1 Gnvml0.2.4.0 Emlx5_0.0.2 Emlx5_1.2.4 F11301.110.eth0");
+    check_text(&m,
+               "C4:0.2.2.1:0.2.2.1:0.2.2.1:1.4.1.0:0.1.4.1 G2.4.0.nvml0 E0.2.0.mlx5_0 E2.4.1.mlx5_1 F11301.110.eth0");
     machine_fini(&m);
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(machine_parse(&m, bad[i], &why), -1);
@@ -340,7 +341,7 @@ static void test_odd_names(void **state)
     check_text(&m, NULL);
     machine_fini(&m);
     free(text);
-    static const char dots[] = "C4:0.4.1.0:0.4.1.0:0.4.1.0:1.4.1.0:0.1.4.1 Gx.1.2.0.2.3 Neth0.100.0.4";
+    static const char dots[] = "C4:0.4.1.0:0.4.1.0:0.4.1.0:1.4.1.0:0.1.4.1 G0.2.3.x.1.2 N0.4.0.eth0.100";
     check_parsed(dots, dots);
 }
 
@@ -391,10 +392,10 @@ static void test_overlapping_gpus(void **state)
     assert_string_equal(seats_of(&m, two), "0-8+cuda0+cuda2 8-16+cuda1+cuda3");
     machine_fini(&m);
     assert_string_equal(
-        seats_of_text("C16:0.8.2.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1 Ga.0.8.0 Gb.0.16.1 Gc.0.16.2 Gd.8.16.3", each),
+        seats_of_text("C16:0.8.2.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1 G0.8.0.a G0.16.1.b G0.16.2.c G8.16.3.d", each),
         "0-4+a 4-8+b 8-12+c 12-16+d");
     assert_string_equal(
-        seats_of_text("C16:0.8.2.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1 Ga.0.8.0 Gb.0.8.1 Gc.8.16.2", each),
+        seats_of_text("C16:0.8.2.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1 G0.8.0.a G0.8.1.b G8.16.2.c", each),
         "0-4+a 4-8+b 8-16+c");
 }
 
@@ -402,21 +403,21 @@ static void test_overlapping_gpus(void **state)
 static void test_gpus_and_cores(void **state)
 {
     (void)state;
-    static const char text[] = "C16:0.8.2.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1 Ga.0.8.0 Gb.0.8.1 Gc.8.16.2 Gd.8.16.3";
+    static const char text[] = "C16:0.8.2.1:0.8.2.1:0.16.1.0:1.16.1.0:0.1.16.1 G0.8.0.a G0.8.1.b G8.16.2.c G8.16.3.d";
     assert_string_equal(seats_of_text(text, (struct machine_cut){.gpus_per_rank = 1, .cores_per_rank = 4}),
                         "0-4+a 4-8+b 8-12+c 12-16+d");
     assert_string_equal(seats_of_text(text, (struct machine_cut){.gpus_per_rank = 1, .cores_per_rank = 5}),
                         "0-8+a 8-16+c");
     assert_string_equal(seats_of_text(text, (struct machine_cut){3, .gpus_per_rank = 1, .cores_per_rank = 5}),
                         "0-4+a 4-8+b 8-12+c 12-16+d");
-    assert_string_equal(seats_of_text("C1:0.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:0.1.1.0 Ga.0.1.0 Gb.0.1.1",
+    assert_string_equal(seats_of_text("C1:0.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:0.1.1.0 G0.1.0.a G0.1.1.b",
                                       (struct machine_cut){.gpus_per_rank = 1}),
                         "0-1+a 0-1+b"); /* fewer cores than GPUs */
     /* within the cores near GPUs, seats are cut at NUMA nodes and caches */
-    assert_string_equal(seats_of_text("C8:0.4.2.1:0.4.2.1:0.8.1.0:1.8.1.0:0.1.8.1 Ga.0.8.0 Gb.0.8.1 Gc.0.8.2",
+    assert_string_equal(seats_of_text("C8:0.4.2.1:0.4.2.1:0.8.1.0:1.8.1.0:0.1.8.1 G0.8.0.a G0.8.1.b G0.8.2.c",
                                       (struct machine_cut){.gpus_per_rank = 1}),
                         "0-2+a 2-4+b 4-8+c");
-    assert_string_equal(seats_of_text("C9:0.3.3.1:0.9.1.0:0.9.1.0:1.9.1.0:0.1.9.1 Ga.0.9.0 Gb.0.9.1",
+    assert_string_equal(seats_of_text("C9:0.3.3.1:0.9.1.0:0.9.1.0:1.9.1.0:0.1.9.1 G0.9.0.a G0.9.1.b",
                                       (struct machine_cut){.gpus_per_rank = 1}),
                         "0-3+a 3-9+b");
 }

@@ -179,8 +179,8 @@ static int answer_adapters(const struct allocation *a, struct machine *machines,
     const char *const *words = arg;
     char text[256];
     for (uint32_t i = 0; i < a->num_hosts; i++) {
-        snprintf(text, sizeof text, "C4:0.4.1.0:0.4.1.0:0.4.1.0:2.4.1.0:0.1.4.2:1.1.4.2 Emlx5_0.0.4 Emlx5_1.0.4 F%s",
-                 words[i]);
+        snprintf(text, sizeof text,
+                 "C4:0.4.1.0:0.4.1.0:0.4.1.0:2.4.1.0:0.1.4.2:1.1.4.2 E0.4.0.mlx5_0 E0.4.0.mlx5_1 F%s", words[i]);
         if (machine_parse(&machines[i], text, why) != 0)
             return -1;
     }
@@ -192,7 +192,7 @@ static int answer_gpus(const struct allocation *a, struct machine *machines, voi
 {
     (void)arg;
     for (uint32_t i = 0; i < a->num_hosts; i++)
-        if (machine_parse(&machines[i], "C1:0.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:0.1.1.0 Gx.0.1.3", why) != 0)
+        if (machine_parse(&machines[i], "C1:0.1.1.0:0.1.1.0:0.1.1.0:1.1.1.0:0.1.1.0 G0.1.3.x", why) != 0)
             return -1;
     return 0;
 }
