@@ -191,10 +191,11 @@ static int read_slurm(struct allocation *a, allocation_variable_fn variable, str
 
 #define BLANKS " \t\r"
 
-static bool is_among(const char *word, size_t length, const char *const *words, size_t num)
+/* `words` end with NULL. */
+static bool is_among(const char *word, size_t length, const char *const *words)
 {
-    for (size_t i = 0; i < num; i++)
-        if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0)
+    for (; *words != NULL; words++)
+        if (strlen(*words) == length && memcmp(*words, word, length) == 0)
             return true;
     return false;
 }
@@ -207,11 +208,11 @@ void allocation_here(char name[HOSTLIST_NAME_BYTES])
 }
 
 /* Open MPI knows this machine by its own name alone in a file that says where each rank goes. */
-static const char *const other_names[] = {"localhost", "127.0.0.1"};
+static const char *const other_names[] = {"localhost", "127.0.0.1", NULL};
 
 static bool is_here(const char *name, size_t length)
 {
-    return is_among(name, length, other_names, sizeof other_names / sizeof other_names[0]);
+    return is_among(name, length, other_names);
 }
 
 bool allocation_is_here(const char *name)
@@ -284,17 +285,18 @@ int allocation_from_hosts(struct allocation *a, const char *text, struct why *wh
 }
 
 /* The words of Open MPI's host files that give slots, and those that bound them, which have no effect here. */
-static const char *const slot_words[] = {"slots", "cpu", "count"};
-static const char *const bound_words[] = {"max_slots", "max-slots", "slots_max", "slots-max", "max_cpu",   "max-cpu",
-                                          "cpu_max",   "cpu-max",   "max_count", "max-count", "count_max", "count-max"};
+static const char *const slot_words[] = {"slots", "cpu", "count", NULL};
+static const char *const bound_words[] = {"max_slots", "max-slots", "slots_max", "slots-max", "max_cpu",
+                                          "max-cpu",   "cpu_max",   "cpu-max",   "max_count", "max-count",
+                                          "count_max", "count-max", NULL};
 
 /* One "slots=4" at *at, which moves behind it; blanks may stand around "=". Unknown words count if `strict`. */
 static int read_word(const char **at, bool strict, uint32_t *slots, struct why *why)
 {
     const char *word = *at, *value = word + strcspn(word, "=" BLANKS);
     const size_t length = (size_t)(value - word);
-    const bool is_slots = is_among(word, length, slot_words, sizeof slot_words / sizeof slot_words[0]);
-    const bool is_bound = is_among(word, length, bound_words, sizeof bound_words / sizeof bound_words[0]);
+    const bool is_slots = is_among(word, length, slot_words);
+    const bool is_bound = is_among(word, length, bound_words);
     uint32_t number;
     value += strspn(value, BLANKS);
     if ((!is_slots && !is_bound) || *value != '=') {

@@ -47,6 +47,8 @@ int choice_job(const struct choice *c, const uint32_t *seat_of, uint32_t num_ran
     if (depends_on_places(c) && places == NULL)
         return why_set(why, "no memory for the places of %u ranks", num_ranks);
     int rc = flows_job(&c->source, places, out, why);
+    if (rc != 0)
+        job_fini(out);
     free(places);
     return rc;
 }
@@ -87,10 +89,8 @@ static enum place_error settle(const struct choice *c, const struct job *job, ui
         enum place_error error = place_find(&c->world->cluster, round == 0 ? job : &best->job, c->rules, seat_of);
         if (error != PLACE_GOOD)
             return error;
-        if (choice_job(c, seat_of, job->num_ranks, &next, &why) != 0) {
-            job_fini(&next);
+        if (choice_job(c, seat_of, job->num_ranks, &next, &why) != 0)
             return PLACE_NO_MEMORY;
-        }
         better = keep(c, best, seat_of, &next);
     }
     return PLACE_GOOD;
@@ -105,10 +105,8 @@ static enum place_error settle_default(const struct choice *c, const struct job 
     enum place_error error = place_repaired(&c->world->cluster, job, c->rules, how, seat_of);
     if (error != PLACE_GOOD)
         return error == PLACE_NO_MEMORY ? error : PLACE_GOOD; /* the rules leave it no way */
-    if (choice_job(c, seat_of, job->num_ranks, &own, &why) != 0) {
-        job_fini(&own);
+    if (choice_job(c, seat_of, job->num_ranks, &own, &why) != 0)
         return PLACE_NO_MEMORY;
-    }
     return keep(c, best, seat_of, &own) ? settle(c, &best->job, seat_of, best) : PLACE_GOOD;
 }
 

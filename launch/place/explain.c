@@ -201,7 +201,7 @@ static bool have_equal_nodes(const struct explain *e, uint32_t a, uint32_t b, ui
 /* "decode0-1: n1": engines that follow each other on the same hosts are one line. */
 static void print_engines(FILE *out, const struct explain *e, enum job_side side)
 {
-    const uint32_t num = e->sizes[side].engines, ranks = e->sizes[side].tp * e->sizes[side].pp;
+    const uint32_t num = e->sizes[side].engines, ranks = engine_size_ranks(&e->sizes[side]);
     char engines[32];
     for (uint32_t i = 0, next; i < num; i = next) {
         const uint32_t first = flows_first_rank(e->sizes, side, i);

@@ -54,19 +54,12 @@ static void print_flows(FILE *out, const struct explain *e)
 
 /* ---- beside launchers' defaults ---------------------------------------------------------------------------------- */
 
-static const char *breach(enum place_breach what)
-{
-    switch (what) {
-    case PLACE_BREACH_SEATS:
-        return "  and breaks the rules: a node has more ranks than it takes";
-    case PLACE_BREACH_TEAM:
-        return "  and breaks the rules: it cuts TP groups that a node takes whole";
-    case PLACE_BREACH_SIDES:
-        return "  and breaks the rules: a node has engines of a side that it does not take";
-    default:
-        return "";
-    }
-}
+static const char *const breaches[] = {
+    [PLACE_KEPT] = "",
+    [PLACE_BREACH_SEATS] = "  and breaks the rules: a node has more ranks than it takes",
+    [PLACE_BREACH_TEAM] = "  and breaks the rules: it cuts TP groups that a node takes whole",
+    [PLACE_BREACH_SIDES] = "  and breaks the rules: a node has engines of a side that it does not take",
+};
 
 /* What a launcher's mapping costs with the flows that follow from it, this placement as 1. -1: no memory. */
 static int print_default(FILE *out, const struct explain *e, const char *name, const uint32_t *seat_of)
@@ -82,7 +75,7 @@ static int print_default(FILE *out, const struct explain *e, const char *name, c
         const enum place_breach what = place_breach(c, &job, rules, seat_of);
         fprintf(out, "  %-36s %6.2f%s\n", name, here.cost > 0 ? value.cost / here.cost : 1,
                 what == PLACE_KEPT && value.broken > here.broken ? "  and uses nodes otherwise than was asked"
-                                                                 : breach(what));
+                                                                 : breaches[what]);
     }
     job_fini(&job);
     return rc;

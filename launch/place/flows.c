@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "launch/plan/grow.h"
+
 static const char no_memory[] = "no memory for the flows between ranks";
 
 struct list {
@@ -13,14 +15,10 @@ struct list {
 
 static int add(struct list *l, uint32_t a, uint32_t b, double bytes)
 {
-    if (l->num == l->room) {
-        uint32_t room = l->room ? 2 * l->room : 1024;
-        struct job_pair *more = room > l->room ? realloc(l->pairs, room * sizeof *more) : NULL;
-        if (more == NULL)
-            return -1;
-        l->pairs = more;
-        l->room = room;
-    }
+    struct job_pair *pairs = grow(l->pairs, l->num, &l->room, sizeof *pairs);
+    if (pairs == NULL)
+        return -1;
+    l->pairs = pairs;
     if (bytes > 0)
         l->pairs[l->num++] = (struct job_pair){a, b, bytes};
     return 0;
@@ -38,15 +36,10 @@ static double share_of(uint32_t i, uint32_t n, uint32_t k, uint32_t m)
     return end > first ? (double)(end - first) / ((double)n * m) : 0;
 }
 
-static uint32_t ranks_of(const struct engine_size *size)
-{
-    return size->tp * size->pp;
-}
-
 uint32_t flows_first_rank(const struct engine_size *sizes, enum job_side side, uint32_t engine)
 {
-    return (side == JOB_DECODE ? sizes[JOB_PREFILL].engines * ranks_of(&sizes[JOB_PREFILL]) : 0) +
-           engine * ranks_of(&sizes[side]);
+    return (side == JOB_DECODE ? sizes[JOB_PREFILL].engines * engine_size_ranks(&sizes[JOB_PREFILL]) : 0) +
+           engine * engine_size_ranks(&sizes[side]);
 }
 
 /* ---- between engines --------------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ static uint32_t first_rank(const struct pairs *p, enum job_side side, uint32_t e
 
 static uint32_t ranks_of(const struct pairs *p, enum job_side side)
 {
-    return p->source->sizes[side].tp * p->source->sizes[side].pp;
+    return engine_size_ranks(&p->source->sizes[side]);
 }
 
 static bool share_a_node(const struct pairs *p, uint32_t from, uint32_t to)

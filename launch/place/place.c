@@ -220,11 +220,6 @@ enum place_breach place_breach(const struct cluster *c, const struct job *j, con
     return breach;
 }
 
-bool place_holds(const struct cluster *c, const struct job *j, const struct place_rules *rules, const uint32_t *seat_of)
-{
-    return place_breach(c, j, rules, seat_of) == PLACE_KEPT;
-}
-
 struct place_value place_value(const struct cluster *c, const struct job *j, const struct place_rules *rules,
                                const uint32_t *seat_of)
 {

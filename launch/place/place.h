@@ -66,7 +66,7 @@ enum place_error place_default(const struct cluster *c, const struct job *j, enu
 enum place_error place_repaired(const struct cluster *c, const struct job *j, const struct place_rules *rules,
                                 enum place_default how, uint32_t *seat_of);
 
-/** Which rule does not hold; of several the first. */
+/** Which rule does not hold; of several the first. No memory to find out counts as PLACE_BREACH_SEATS. */
 enum place_breach {
     PLACE_KEPT,
     PLACE_BREACH_SEATS, /* one rank a seat, and no more on a node than it takes */
@@ -75,10 +75,6 @@ enum place_breach {
 };
 enum place_breach place_breach(const struct cluster *c, const struct job *j, const struct place_rules *rules,
                                const uint32_t *seat_of);
-/** Whether every rule holds. No memory to find out counts as a breach. */
-bool place_holds(const struct cluster *c, const struct job *j, const struct place_rules *rules,
-                 const uint32_t *seat_of);
-
 struct place_value place_value(const struct cluster *c, const struct job *j, const struct place_rules *rules,
                                const uint32_t *seat_of);
 

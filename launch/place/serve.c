@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launch/plan/grow.h"
+
 struct serve_known {
     struct serve_known *next;
     struct plan_box box;
@@ -67,14 +69,10 @@ void serve_fini(struct serve *s)
 
 static int add(struct serve *s, uint32_t producer, uint32_t consumer, uint64_t bytes, struct why *why)
 {
-    if (s->num_flows == s->room) {
-        uint32_t room = s->room > 0 ? 2 * s->room : 64;
-        struct serve_flow *more = room > s->room ? realloc(s->flows, room * sizeof *more) : NULL;
-        if (more == NULL)
-            return why_set(why, "no memory for the flows between ranks");
-        s->flows = more;
-        s->room = room;
-    }
+    struct serve_flow *flows = grow(s->flows, s->num_flows, &s->room, sizeof *flows);
+    if (flows == NULL)
+        return why_set(why, "no memory for the flows between ranks");
+    s->flows = flows;
     s->flows[s->num_flows++] = (struct serve_flow){producer, consumer, bytes};
     return 0;
 }
@@ -133,7 +131,7 @@ static int add_consumer(struct serve *s, uint32_t consumer, const struct serve_p
     struct plan_member me = x->decode->members[consumer];
     struct plan_source *parts;
     put(&me, place);
-    int num = exchange_sources_of(x->prefill, s->members, &me, consumer, turn, &parts, why), rc = num < 0 ? -1 : 0;
+    int num = exchange_sources(x->prefill, s->members, &me, consumer, turn, &parts, why), rc = num < 0 ? -1 : 0;
     for (int i = 0; rc == 0 && i < num; i++) {
         uint64_t bytes = 0;
         rc = bytes_of(s, consumer, &parts[i], &bytes, why);

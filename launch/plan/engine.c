@@ -87,7 +87,7 @@ int engine_init(struct engine *e, const struct engine_source *source, struct why
 {
     struct checked checked = {0};
     int rc = 0;
-    *e = (struct engine){.source = *source, .num_ranks = source->size.tp * source->size.pp};
+    *e = (struct engine){.source = *source, .num_ranks = engine_size_ranks(&source->size)};
     e->members = calloc(e->num_ranks, sizeof *e->members);
     e->stages = calloc(source->size.pp, sizeof *e->stages);
     if (e->members == NULL || e->stages == NULL)

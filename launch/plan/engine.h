@@ -15,6 +15,12 @@ struct engine_size {
     uint32_t engines, tp, pp;
 };
 
+/** Ranks of one of these engines. */
+static inline uint32_t engine_size_ranks(const struct engine_size *size)
+{
+    return size->tp * size->pp;
+}
+
 /** What an engine is made of. The caller keeps what the pointers point to. */
 struct engine_source {
     const char *role; /* "prefill" or "decode" */

@@ -8,20 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grow.h"
+
 #define PARTS_FIRST 64 /* room for parts that is tried first */
 #define PARTS_MOST (BATON_SPLITS_MAX * PLAN_CELLS_MAX)
-
-/* The list with room for one more element; NULL: no memory, and the list is as it was. */
-static void *grow(void *list, uint32_t used, uint32_t *room, size_t size)
-{
-    if (used < *room)
-        return list;
-    uint32_t wider = *room ? *room * 2 : 256;
-    void *grown = wider > *room ? realloc(list, wider * size) : NULL;
-    if (grown != NULL)
-        *room = wider;
-    return grown;
-}
 
 static int add_part(struct exchange *x, const struct plan_source *part)
 {
@@ -42,8 +32,8 @@ static int refuse(const struct engine *prefill, const struct engine *decode, uin
 
 /* ---- one consumer ------------------------------------------------------------------------------------------------ */
 
-int exchange_sources_of(const struct engine *prefill, const struct plan_member *members, const struct plan_member *me,
-                        uint32_t consumer, uint32_t turn, struct plan_source **out, struct why *why)
+int exchange_sources(const struct engine *prefill, const struct plan_member *members, const struct plan_member *me,
+                     uint32_t consumer, uint32_t turn, struct plan_source **out, struct why *why)
 {
     struct plan_source *parts = NULL;
     struct plan_why reason = {""};
@@ -70,13 +60,6 @@ int exchange_sources_of(const struct engine *prefill, const struct plan_member *
         parts[i].member += first;
     *out = parts;
     return n;
-}
-
-int exchange_sources(const struct engine *prefill, const struct engine *decode, uint32_t consumer,
-                     struct plan_source **out, struct why *why)
-{
-    return exchange_sources_of(prefill, prefill->members, &decode->members[consumer], consumer,
-                               prefill->source.size.engines - 1, out, why);
 }
 
 int exchange_compile(const struct engine *prefill, const struct engine *decode, uint32_t producer, uint32_t consumer,
@@ -137,7 +120,8 @@ static int add_consumer(struct exchange *x, uint32_t consumer, struct why *why)
     struct plan_source *parts = NULL;
     struct cache to;
     x->first_pair[consumer] = x->num_pairs;
-    int n = exchange_sources(x->prefill, x->decode, consumer, &parts, why);
+    int n = exchange_sources(x->prefill, x->prefill->members, &x->decode->members[consumer], consumer,
+                             x->prefill->source.size.engines - 1, &parts, why);
     if (n < 0)
         return -1;
     int rc = engine_cache(x->decode, consumer, &to, why);

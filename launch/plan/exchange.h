@@ -36,17 +36,11 @@ void exchange_fini(struct exchange *x);
 
 /**
  * The parts of a consumer's cache and the producer's rank that each comes from (*out: free it), by plan_sources among
- * the ranks that hold its layers. Their number, or -1 with *why.
+ * the ranks that hold its layers. `members` are the prefill engine's ranks and `me` is the consumer, which may have
+ * other places than the engines'. `turn`: as plan_sources takes the engine's number. Their number, or -1 with *why.
  */
-int exchange_sources(const struct engine *prefill, const struct engine *decode, uint32_t consumer,
-                     struct plan_source **out, struct why *why);
-
-/**
- * The same of a prefill engine whose ranks are `members`, and of a consumer `me`, where these may have other places
- * than the engines'. `turn`: as plan_sources takes the engine's number.
- */
-int exchange_sources_of(const struct engine *prefill, const struct plan_member *members, const struct plan_member *me,
-                        uint32_t consumer, uint32_t turn, struct plan_source **out, struct why *why);
+int exchange_sources(const struct engine *prefill, const struct plan_member *members, const struct plan_member *me,
+                     uint32_t consumer, uint32_t turn, struct plan_source **out, struct why *why);
 
 /** Compiles what `consumer` takes from `producer`; both caches are made and ended within. 0, or -1 with *why. */
 int exchange_compile(const struct engine *prefill, const struct engine *decode, uint32_t producer, uint32_t consumer,
@@ -57,8 +51,8 @@ int exchange_compile(const struct engine *prefill, const struct engine *decode, 
 struct summary {
     uint64_t bytes, runs, units, pairs, same_node_pairs, same_node_bytes;
     uint64_t pair_bytes_least, pair_bytes_most;
-    uint32_t fan_in_least, fan_in_most;   /* producers of a consumer */
-    uint32_t fan_out_least, fan_out_most; /* consumers of a producer; 0 for one that nobody reads */
+    uint64_t fan_in_least, fan_in_most;   /* producers of a consumer */
+    uint64_t fan_out_least, fan_out_most; /* consumers of a producer; 0 for one that nobody reads */
     uint32_t producers_idle;              /* read by nobody */
     uint64_t producer_bytes_most, consumer_bytes_most;
 };

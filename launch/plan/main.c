@@ -39,7 +39,7 @@ static int read_sides(struct tool *t, struct why *why)
                                        .ranks_per_node = q->ranks_per_node};
         if (engine_init(&t->engine[i], &source, why) != 0)
             return -1;
-        first += size->engines * size->tp * size->pp;
+        first += size->engines * engine_size_ranks(size);
     }
     return 0;
 }
@@ -87,19 +87,8 @@ static int print(struct tool *t, uint64_t begin_ns, struct why *why)
     return rc;
 }
 
-static int run(struct tool *t, int argc, char **argv, struct why *why)
+static int run(struct tool *t, uint64_t begin_ns, struct why *why)
 {
-    const uint64_t begin_ns = clock_now_ns();
-    if (query_read(&t->query, argc, argv, why) != 0)
-        return STATUS_USAGE;
-    if (t->query.help) {
-        query_help();
-        return 0;
-    }
-    if (t->query.version) {
-        printf("baton-plan %s\n", baton_version());
-        return 0;
-    }
     if (read_sides(t, why) != 0)
         return STATUS_USAGE;
     if (exchange_init(&t->exchange, &t->engine[ROLE_PREFILL], &t->engine[ROLE_DECODE], &t->query.request, why) != 0)
@@ -109,9 +98,14 @@ static int run(struct tool *t, int argc, char **argv, struct why *why)
 
 int main(int argc, char **argv)
 {
+    const uint64_t begin_ns = clock_now_ns();
     struct tool tool = {0};
     struct why why = {""};
-    int status = run(&tool, argc, argv, &why);
+    int status = query_read(&tool.query, argc, argv, &why) == 0 ? 0 : STATUS_USAGE;
+    if (status == 0 && (tool.query.help || tool.query.version))
+        return output_asked("baton-plan", tool.query.help ? query_help : NULL, baton_version(), STATUS_USAGE);
+    if (status == 0)
+        status = run(&tool, begin_ns, &why);
     if (status != 0)
         fprintf(stderr, "baton-plan: %s\n", why.text);
     tool_fini(&tool);

@@ -94,7 +94,7 @@ static int finish(struct query *q, uint64_t given, struct why *why)
         return why_set(why, "both caches are files: the options of a model's cache would have no effect");
     if (q->request.held > q->request.tokens)
         return why_set(why, "--held is %u, and the request has %u tokens", q->request.held, q->request.tokens);
-    const uint32_t ranks = q->size[ROLE_DECODE].tp * q->size[ROLE_DECODE].pp;
+    const uint32_t ranks = engine_size_ranks(&q->size[ROLE_DECODE]);
     if (q->rank != QUERY_ALL && q->rank >= ranks)
         return why_set(why, "--rank is %u, and the decode engine has %u ranks", q->rank, ranks);
     if (q->cost && q->json)

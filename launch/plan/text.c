@@ -125,9 +125,9 @@ static void print_summary(const struct exchange *x, const struct summary *s, FIL
     fprintf(out, "runs                     %" PRIu64 ", mean %.1f bytes\n", s->runs, summary_ratio(s->bytes, s->runs));
     fprintf(out, "units                    %" PRIu64 " (a tensor's tokens that lie in one block on both sides)\n",
             s->units);
-    fprintf(out, "prefill ranks to one     least %u, mean %.2f, most %u\n", s->fan_in_least,
+    fprintf(out, "prefill ranks to one     least %" PRIu64 ", mean %.2f, most %" PRIu64 "\n", s->fan_in_least,
             summary_ratio(s->pairs, consumers), s->fan_in_most);
-    fprintf(out, "decode ranks from one    least %u, mean %.2f, most %u\n", s->fan_out_least,
+    fprintf(out, "decode ranks from one    least %" PRIu64 ", mean %.2f, most %" PRIu64 "\n", s->fan_out_least,
             summary_ratio(s->pairs, producers), s->fan_out_most);
     fprintf(out, "prefill ranks' balance   %.2f (most / mean bytes)\n",
             summary_ratio(s->producer_bytes_most * producers, s->bytes));

@@ -78,7 +78,7 @@ static double gap_of_heuristics(const struct cluster *c, const struct job *j, co
 {
     uint32_t seat_of[64];
     assert_int_equal(place_heuristic(c, j, rules, seat_of), PLACE_GOOD);
-    assert_true(place_holds(c, j, rules, seat_of));
+    assert_int_equal(place_breach(c, j, rules, seat_of), PLACE_KEPT);
     struct place_value value = place_value(c, j, rules, seat_of);
     assert_int_equal(value.broken, best.broken);
     return value.cost / best.cost - 1;
@@ -100,7 +100,7 @@ static bool check_found(const struct cluster *c, const struct job *j, const stru
         return false;
     }
     t->placed++;
-    assert_true(place_holds(c, j, rules, seat_of));
+    assert_int_equal(place_breach(c, j, rules, seat_of), PLACE_KEPT);
     struct place_value value = place_value(c, j, rules, seat_of);
     struct place_value by_core = search_repaired(c, j, rules, PLACE_BY_CORE),
                        by_node = search_repaired(c, j, rules, PLACE_BY_NODE);
@@ -210,7 +210,7 @@ static void test_many_units_on_a_node(void **state)
         shape_build(&shape, (const uint32_t[]){engines, engines}, &c);
         engines_build(&(struct engines){engines, 1, 1}, &(struct engines){engines, 1, 1}, 0.3, &j);
         assert_int_equal(place_find(&c, &j, &none, seat_of), PLACE_GOOD);
-        assert_true(place_holds(&c, &j, &none, seat_of));
+        assert_int_equal(place_breach(&c, &j, &none, seat_of), PLACE_KEPT);
         job_fini(&j);
         cluster_fini(&c);
     }
@@ -291,7 +291,7 @@ static void test_what_fits_is_placed(void **state)
         assert_int_equal(cluster_init(&c, seats, at, 5, capacity, cost), 0);
         engines_build(&(struct engines){num[0], sizes[0], 1}, &(struct engines){num[1], sizes[1], 1}, 0.3, &j);
         assert_int_equal(place_find(&c, &j, is_apart ? &apart : &none, seat_of), PLACE_GOOD);
-        assert_true(place_holds(&c, &j, is_apart ? &apart : &none, seat_of));
+        assert_int_equal(place_breach(&c, &j, is_apart ? &apart : &none, seat_of), PLACE_KEPT);
         tried++;
         job_fini(&j);
         cluster_fini(&c);
@@ -476,7 +476,7 @@ static void test_a_team_larger_than_a_node_lies_anywhere(void **state)
         assert_int_equal(cluster_init(&c, seats, at, 5, NULL, cost), 0);
         engines_build(&large[i], &small[i], 0.01, &j);
         assert_int_equal(place_find(&c, &j, &none, seat_of), PLACE_GOOD);
-        assert_true(place_holds(&c, &j, &none, seat_of));
+        assert_int_equal(place_breach(&c, &j, &none, seat_of), PLACE_KEPT);
         double found = place_value(&c, &j, &none, seat_of).cost;
         assert_int_equal(place_find(&c, &j, &straddle, seat_of), PLACE_GOOD);
         assert_true(fabs(found - place_value(&c, &j, &straddle, seat_of).cost) <= 1e-9 * found);
@@ -515,7 +515,7 @@ static void test_large(void **state)
         uint64_t began = clock_now_ns();
         assert_int_equal(place_find(&c, &j, &none, seat_of), PLACE_GOOD);
         double seconds = (double)(clock_now_ns() - began) * 1e-9;
-        assert_true(place_holds(&c, &j, &none, seat_of));
+        assert_int_equal(place_breach(&c, &j, &none, seat_of), PLACE_KEPT);
         struct place_value value = place_value(&c, &j, &none, seat_of);
         struct place_value by_core = search_repaired(&c, &j, &none, PLACE_BY_CORE);
         printf("%ux%u + %ux%u, %u ranks: %.2f s, cost %.0f, filled in order %.0f\n", sides[i][0].num, sides[i][0].tp,

@@ -118,7 +118,7 @@ static struct place_value value_of(const struct placement *p, const struct place
     assert_int_equal(error == PLACE_GOOD, value.broken != UINT64_MAX);
     if (error != PLACE_GOOD)
         return value;
-    assert_true(place_holds(c, &p->job, rules, seat_of));
+    assert_int_equal(place_breach(c, &p->job, rules, seat_of), PLACE_KEPT);
     assert_int_equal(choice_job(&choice, seat_of, p->job.num_ranks, &own, &why), 0);
     struct place_value with_own = place_value(c, &own, rules, seat_of);
     assert_true(p->serve->has_replicas || fabs(with_own.cost - value.cost) <= 1e-9 * value.cost);
@@ -131,7 +131,7 @@ static void judge(const struct placement *p, const char *name, struct tally *t)
     static const struct place_rules rules = {0};
     const struct cluster *c = &p->world.cluster;
     char by_core[16], by_node[16];
-    assert_true(place_holds(c, &p->job, &rules, p->seat_of));
+    assert_int_equal(place_breach(c, &p->job, &rules, p->seat_of), PLACE_KEPT);
     struct place_value value = place_value(c, &p->job, &rules, p->seat_of);
     struct place_value core = value_of(p, &rules, PLACE_BY_CORE), node = value_of(p, &rules, PLACE_BY_NODE);
     assert_false(value_is_less(core, value) || value_is_less(node, value));
@@ -261,7 +261,7 @@ static void try_all(struct all *a, uint32_t rank)
     if (rank == j->num_ranks) {
         struct job own;
         struct why why;
-        if (!place_holds(c, j, a->choice.rules, a->seat_of))
+        if (place_breach(c, j, a->choice.rules, a->seat_of) != PLACE_KEPT)
             return;
         assert_int_equal(choice_job(&a->choice, a->seat_of, rank, &own, &why), 0);
         struct place_value value = place_value(c, &own, a->choice.rules, a->seat_of);
