@@ -40,17 +40,6 @@ static int read_side(const struct option_row *row, const char *text, void *field
                          text);
 }
 
-static int read_timeout(const struct option_row *row, const char *text, void *field, struct why *why)
-{
-    const char *at = text;
-    uint32_t seconds = 0;
-    (void)row;
-    if (!number_take(&at, TIMEOUT_MAX_S, &seconds) || *at != '\0' || seconds == 0)
-        return why_set(why, "--timeout takes seconds from 1 to 65536, not %.64s", text);
-    *(uint32_t *)field = seconds;
-    return 0;
-}
-
 /* What looks like a port and is none would be a file's name, and nobody would answer. */
 static int read_metrics(const struct option_row *row, const char *text, void *field, struct why *why)
 {
@@ -77,8 +66,8 @@ static const struct option_row world_rows[] = {
      .field = offsetof(struct arguments, layout.prefill)},
     {"decode", "ExT", "decode engines (0x0: none)", .read = read_side,
      .field = offsetof(struct arguments, layout.decode)},
-    {"timeout", "SECONDS", "end all ranks after this time (status 124)", .read = read_timeout,
-     .field = offsetof(struct arguments, timeout_s)},
+    {"timeout", "SECONDS", "end all ranks after this time (status 124)",
+     OPTION_WHOLE(struct arguments, timeout_s, 1, TIMEOUT_MAX_S)},
     {"survive", NULL, "let the other ranks run on when a rank is lost", OPTION_SWITCH(struct arguments, survive)},
     {"metrics", "FILE", "write the ranks' metrics to this file each second, or answer at this port, for Prometheus",
      .read = read_metrics, .field = offsetof(struct arguments, metrics)},

@@ -469,18 +469,15 @@ static int check_hosts(struct session *s, const struct allocation *allocation)
         program[2] = mpirun;
         program[3] = (char *)(uintptr_t)own.mpirun;
     }
-    const char **names = calloc(num, sizeof *names);
     struct launch_host *hosts = calloc(num, sizeof *hosts);
-    struct check *c = names != NULL && hosts != NULL ? check_create(names, num) : NULL;
-    if (c == NULL)
+    struct check c;
+    if (hosts == NULL || check_init(&c, hosts, num) != 0)
         return complain(1, "out of memory");
-    for (uint32_t i = 0; i < num; i++)
-        names[i] = allocation->num_hosts > 0 ? allocation->hosts[i].name : here;
+    hosts[0].name = here;
     for (uint32_t i = 0; i < allocation->num_hosts; i++)
         hosts[i] = (struct launch_host){allocation->hosts[i].name, allocation->hosts[i].group};
-    status = run_check(s, allocation->num_hosts > 0 ? hosts : NULL, c);
-    check_destroy(c);
-    free(names);
+    status = run_check(s, allocation->num_hosts > 0 ? hosts : NULL, &c);
+    check_fini(&c);
     free(hosts);
     return status;
 }

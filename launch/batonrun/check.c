@@ -6,32 +6,18 @@
 #include <string.h>
 
 #include "info/compare.h"
-#include "info/line.h"
 
-struct check {
-    const char *const *names;
-    uint32_t num, whole; /* hosts, and those whose reports have come */
-    struct line_reader *readers;
-};
-
-struct check *check_create(const char *const *names, uint32_t num)
+int check_init(struct check *c, const struct launch_host *hosts, uint32_t num)
 {
-    struct check *c = calloc(1, sizeof *c);
-    if (c == NULL)
-        return NULL;
-    *c = (struct check){.names = names, .num = num, .readers = calloc(num, sizeof *c->readers)};
-    if (c->readers != NULL)
-        return c;
-    free(c);
-    return NULL;
+    *c = (struct check){.hosts = hosts, .num = num, .readers = calloc(num, sizeof *c->readers)};
+    return c->readers != NULL ? 0 : -1;
 }
 
-void check_destroy(struct check *c)
+void check_fini(struct check *c)
 {
-    for (uint32_t k = 0; k < c->num; k++)
+    for (uint32_t k = 0; c->readers != NULL && k < c->num; k++)
         info_fini(&c->readers[k].info);
     free(c->readers);
-    free(c);
 }
 
 static bool take(void *arg, char *line)
@@ -68,7 +54,7 @@ int check_print(const struct check *c, FILE *out)
                 "batonrun: none of the %u hosts reported: the lines above say why, or the launcher could not "
                 "start the others after one of them failed; check the hosts one at a time (--host %s --check), and "
                 "leave out those that cannot be reached\n",
-                c->num, c->names[0]);
+                c->num, c->hosts[0].name);
         return 1;
     }
     struct compare_host *hosts = calloc(c->num, sizeof *hosts);
@@ -78,7 +64,7 @@ int check_print(const struct check *c, FILE *out)
     }
     for (uint32_t k = 0; k < c->num; k++) {
         const struct line_reader *r = &c->readers[k];
-        hosts[k] = (struct compare_host){c->names[k], r->is_whole ? &r->info : NULL,
+        hosts[k] = (struct compare_host){c->hosts[k].name, r->is_whole ? &r->info : NULL,
                                          r->lines > 0 ? "some of its lines are missing" : "see the lines above"};
     }
     uint32_t found = compare_print(out, hosts, c->num);

@@ -10,15 +10,20 @@
 #include <stdio.h>
 
 #include "batonrun/listen.h"
+#include "info/line.h"
 
 #define CHECK_REPORT_OPTION "--report" /* baton-info's argument, where it reports by lines (info/line.h) */
 #define CHECK_PATIENCE_S 150           /* baton-info takes 140 s at most, where all that it starts hangs */
 
-struct check;
+struct check {
+    const struct launch_host *hosts;
+    uint32_t num, whole; /* hosts, and those whose reports have come */
+    struct line_reader *readers;
+};
 
-/** For hosts of these names, which must outlive it; rank i runs on names[i]. NULL: no memory. */
-struct check *check_create(const char *const *names, uint32_t num);
-void check_destroy(struct check *c);
+/** For these hosts, which must outlive it, a rank on each. 0; -1: no memory. Call check_fini in both cases. */
+int check_init(struct check *c, const struct launch_host *hosts, uint32_t num);
+void check_fini(struct check *c);
 
 /** Takes the hosts' lines. */
 struct listener check_listener(struct check *c);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "batonrun/descriptor.h"
 
 #define GIVE_UP_NS UINT64_C(5000000000) /* after a KILL */
@@ -27,13 +28,6 @@ bool child_is_ending(int number)
         if (ending[i] == number)
             return true;
     return false;
-}
-
-uint64_t child_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 void child_open_standard(void)
@@ -116,7 +110,7 @@ void child_release(const struct child *c)
 int child_wait(struct child *c, uint64_t deadline_ns)
 {
     siginfo_t info = {0};
-    uint64_t now = child_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    uint64_t now = clock_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
     struct timespec t = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
     int number = sigtimedwait(&c->taken, &info, &t);
     if (number <= 0)
@@ -234,9 +228,9 @@ static void signal_all(const struct child *c, int number)
 
 bool child_clear(struct child *c, int number, uint64_t patience_ns)
 {
-    uint64_t now, patience_end = child_now_ns() + patience_ns;
+    uint64_t now, patience_end = clock_now_ns() + patience_ns;
     while (reap(c)) {
-        now = child_now_ns();
+        now = clock_now_ns();
         if (now >= patience_end + GIVE_UP_NS)
             return false;
         if (now >= patience_end)
@@ -250,9 +244,9 @@ bool child_clear(struct child *c, int number, uint64_t patience_ns)
 
 bool child_reap(pid_t pid, int *raw)
 {
-    uint64_t deadline = child_now_ns() + GIVE_UP_NS;
+    uint64_t deadline = clock_now_ns() + GIVE_UP_NS;
     pid_t ended;
-    while ((ended = waitpid(pid, raw, WNOHANG)) == 0 && child_now_ns() < deadline)
+    while ((ended = waitpid(pid, raw, WNOHANG)) == 0 && clock_now_ns() < deadline)
         usleep(1000);
     return ended == pid;
 }

@@ -63,7 +63,7 @@ pid_t child_fork(void);
 void child_hold_pipe(sigset_t *before);
 void child_release_pipe(const sigset_t *before);
 
-/** Waits for a signal, at most until `deadline_ns` of child_now_ns. Its number; 0: none came. */
+/** Waits for a signal, at most until `deadline_ns` of clock_now_ns. Its number; 0: none came. */
 int child_wait(struct child *c, uint64_t deadline_ns);
 
 /** Reaps all children that have ended, strangers too. Returns c->has_ended. */
@@ -91,7 +91,5 @@ bool child_is_ending(int number);
  * there fails as before. Call it first of all.
  */
 void child_open_standard(void);
-
-uint64_t child_now_ns(void);
 
 #endif

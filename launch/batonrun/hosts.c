@@ -5,22 +5,24 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "batonrun/descriptor.h"
 
 int hosts_make_file(const char *text, char path[HOSTS_PATH_BYTES])
 {
     const char *folder = getenv("TMPDIR");
     snprintf(path, HOSTS_PATH_BYTES, "%s/batonrun-XXXXXX", folder != NULL && folder[0] != '\0' ? folder : "/tmp");
     int fd = mkstemp(path);
-    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (out == NULL) {
-        if (fd >= 0)
-            close(fd);
+    if (fd < 0)
         return -1;
-    }
-    int failed = fputs(text, out) < 0;
-    if (fclose(out) == 0 && !failed)
+    int error = descriptor_write(fd, text, strlen(text));
+    if (close(fd) != 0 && error == 0)
+        error = errno;
+    if (error == 0)
         return 0;
     unlink(path);
+    errno = error;
     return -1;
 }

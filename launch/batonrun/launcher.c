@@ -54,11 +54,26 @@ static uint32_t count_nodes(const struct launch *what)
     return most + 1;
 }
 
+/* What `write` writes, as text to free. */
+static char *text_of(const struct launch *what, void (*write)(const struct launch *what, FILE *out))
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out != NULL)
+        write(what, out);
+    if (out == NULL || fclose(out) != 0)
+        command_out_of_memory();
+    return text;
+}
+
 /* ---- Open MPI ---------------------------------------------------------------------------------------------------- */
 
-/* What both generations have alike. The rank's shim binds it, so the launcher does not. */
-static void begin_openmpi(const struct launcher *l, const struct launch *what, struct command *c)
+/* Of both generations. The rank's shim binds it, so the launcher does not. */
+static void add_openmpi(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)
 {
+    /* Of hosts that are named batonrun has counted the slots itself. PRRTE has one option for the mapping and this. */
+    const bool oversubscribes = host_file != NULL || what->crowded, is_prrte = l->kind == LAUNCHER_PRRTE;
     command_add(c, "%s", l->program);
     if (l->is_prterun) {
         command_add(c, "--personality");
@@ -70,44 +85,21 @@ static void begin_openmpi(const struct launcher *l, const struct launch *what, s
         command_add(c, "--enable-recovery");
     command_add(c, "--bind-to");
     command_add(c, "none");
-}
-
-static void end_openmpi(const struct launch *what, struct command *c)
-{
+    if (host_file != NULL || (is_prrte && oversubscribes)) {
+        command_add(c, "--map-by");
+        command_add(c, "%s%s", host_file != NULL ? "seq" : "", is_prrte ? ":OVERSUBSCRIBE" : "");
+    }
+    if (host_file != NULL) {
+        command_add(c, "--hostfile");
+        command_add(c, "%s", host_file);
+    }
+    if (oversubscribes && !is_prrte)
+        command_add(c, "--oversubscribe");
     for (unsigned i = 0; i < what->num_exports; i++) {
         command_add(c, "-x");
         command_add(c, "%s", what->exports[i]);
     }
     add_end(c, what);
-}
-
-static void add_openmpi(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)
-{
-    begin_openmpi(l, what, c);
-    if (host_file != NULL) {
-        command_add(c, "--map-by");
-        command_add(c, "seq");
-        command_add(c, "--hostfile");
-        command_add(c, "%s", host_file);
-    }
-    if (host_file != NULL || what->crowded) /* of hosts that are named batonrun has counted the slots itself */
-        command_add(c, "--oversubscribe");
-    end_openmpi(what, c);
-}
-
-/* PRRTE has one option for the mapping and what qualifies it. */
-static void add_prrte(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)
-{
-    begin_openmpi(l, what, c);
-    if (host_file != NULL || what->crowded) {
-        command_add(c, "--map-by");
-        command_add(c, "%s:OVERSUBSCRIBE", host_file != NULL ? "seq" : "");
-    }
-    if (host_file != NULL) {
-        command_add(c, "--hostfile");
-        command_add(c, "%s", host_file);
-    }
-    end_openmpi(what, c);
 }
 
 /* A host a line, in the order of ranks: for Open MPI's mapping "seq", and for Slurm's "arbitrary". */
@@ -121,26 +113,28 @@ static void write_each(const struct launch *what, FILE *out)
 
 #define HYDRA_WITH_RANKMAP 402 /* 4.2 */
 
+static void write_nodes(const struct launch *what, FILE *out)
+{
+    bool repeats;
+    uint32_t *node_of = number_nodes(what, &repeats);
+    for (uint32_t r = 0; r < what->ranks; r++)
+        fprintf(out, "%s%u", r > 0 ? "," : "", node_of[r]);
+    free(node_of);
+}
+
 /*
  * Hydra starts a proxy for each line of its host file, and tells MPI that each proxy is a node. Where a host stands on
  * several lines, this says which ranks really share a node. Versions before 4.2 cannot be told.
  */
 static void add_nodes(const struct launcher *l, const struct launch *what, struct command *c)
 {
-    bool repeats = false;
-    uint32_t *node_of = number_nodes(what, &repeats);
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    for (uint32_t r = 0; out != NULL && r < what->ranks; r++)
-        fprintf(out, "%s%u", r > 0 ? "," : "", node_of[r]);
-    if (out == NULL || fclose(out) != 0)
-        command_out_of_memory();
-    if (repeats && l->version >= HYDRA_WITH_RANKMAP) {
-        command_add(c, "-rankmap");
-        command_add(c, "%s", text);
-    }
-    free(node_of);
+    bool repeats;
+    free(number_nodes(what, &repeats));
+    if (!repeats || l->version < HYDRA_WITH_RANKMAP)
+        return;
+    char *text = text_of(what, write_nodes);
+    command_add(c, "-rankmap");
+    command_add(c, "%s", text);
     free(text);
 }
 
@@ -220,17 +214,17 @@ static void add_step(const struct launcher *l, const struct launch *what, struct
     add_words(c, what->shim);
 }
 
+static void write_names(const struct launch *what, FILE *out)
+{
+    for (uint32_t r = 0; r < what->ranks; r++)
+        fprintf(out, "%s%s", r > 0 ? "," : "", what->hosts[r].name);
+}
+
 /* "n0,n0,n1": with --distribution=arbitrary a host for each rank, in order. A SLURM_HOSTFILE would be that of all
    components, and "n0*2" is understood in a file alone. */
 static void add_component_hosts(const struct launch *what, struct command *c)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    for (uint32_t r = 0; out != NULL && r < what->ranks; r++)
-        fprintf(out, "%s%s", r > 0 ? "," : "", what->hosts[r].name);
-    if (out == NULL || fclose(out) != 0)
-        command_out_of_memory();
+    char *text = text_of(what, write_names);
     command_add(c, "--nodelist=%s", text);
     free(text);
 }
@@ -274,7 +268,7 @@ static const struct {
     void (*write_hosts)(const struct launch *what, FILE *out);
 } kinds[LAUNCHER_KINDS] = {
     [LAUNCHER_OPENMPI] = {add_openmpi, write_each},
-    [LAUNCHER_PRRTE] = {add_prrte, write_each},
+    [LAUNCHER_PRRTE] = {add_openmpi, write_each},
     [LAUNCHER_HYDRA] = {add_hydra, write_rows},
     [LAUNCHER_SRUN] = {add_srun, write_each},
 };
@@ -296,17 +290,9 @@ void launcher_presets(const struct launcher *l, struct command *c)
 
 char *launcher_host_file(const struct launcher *l, const struct launch *what)
 {
-    char *text = NULL;
-    size_t size;
     if (what->hosts == NULL || (l->kind == LAUNCHER_SRUN && has_components(what)))
         return NULL;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL)
-        command_out_of_memory();
-    kinds[l->kind].write_hosts(what, out);
-    if (fclose(out) != 0)
-        command_out_of_memory();
-    return text;
+    return text_of(what, kinds[l->kind].write_hosts);
 }
 
 void launcher_command(const struct launcher *l, const struct launch *what, const char *host_file, struct command *c)

@@ -94,7 +94,7 @@ static bool look_at(const char *program, enum launcher_library library, struct l
 {
     char text[1024];
     *l = (struct launcher){.library = library};
-    if (strlen(program) >= sizeof l->program || !program_exists(program))
+    if (strlen(program) >= sizeof l->program || program_obstacle(program) != 0)
         return false;
     strcpy(l->program, program);
     if (is_srun(program))

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "batonrun/child.h"
 #include "batonrun/collector.h"
 #include "batonrun/complain.h"
@@ -57,7 +58,7 @@ static void look_at_ranks(struct watch *w, struct relay *relay, bool survive)
         return;
     w->done = true;
     w->grace_ns = ends ? LINGER_NS : GRACE_NS;
-    hasten(w, child_now_ns() + LINGER_NS);
+    hasten(w, clock_now_ns() + LINGER_NS);
 }
 
 /*
@@ -67,9 +68,9 @@ static void look_at_ranks(struct watch *w, struct relay *relay, bool survive)
 static void watch(struct child *launcher, const struct arguments *a, struct relay *relay, struct watch *w)
 {
     while (!child_ended(launcher)) {
-        uint64_t now = child_now_ns(), turn = now + 60 * (uint64_t)SECOND_NS;
+        uint64_t now = clock_now_ns(), turn = now + 60 * (uint64_t)SECOND_NS;
         int number = child_wait(launcher, w->due_ns < turn ? w->due_ns : turn);
-        now = child_now_ns();
+        now = clock_now_ns();
         bool is_due = now >= w->due_ns;
         if (is_due && w->told)
             return;
@@ -187,30 +188,24 @@ static int run(const struct arguments *a, char **argv, const char *tag, uint32_t
     struct relay relay;
     struct watch w = {.due_ns = UINT64_MAX, .grace_ns = GRACE_NS};
     struct report *reports = calloc(ranks, sizeof *reports);
-    int error = reports == NULL ? ENOMEM : relay_open(&relay, tag, reports, ranks);
+    int status, error = reports == NULL ? ENOMEM : relay_open(&relay, tag, reports, ranks);
     if (error != 0) {
-        free(reports);
-        return complain(1, "cannot listen to the ranks: %s", strerror(error));
-    }
-    error = start(launcher, argv, relay.ends[1]);
-    if (error != 0) {
-        free(reports);
-        return complain(LAUNCHER_STATUS_MISSING, "cannot run %s: %s", argv[0], strerror(error));
-    }
-    if (a->timeout_s > 0)
-        w.due_ns = child_now_ns() + a->timeout_s * (uint64_t)SECOND_NS;
-    const uint64_t limit_ns = w.due_ns;
-    error = relay_start(&relay);
-    if (error != 0) {
+        status = complain(1, "cannot listen to the ranks: %s", strerror(error));
+    } else if ((error = start(launcher, argv, relay.ends[1])) != 0) {
+        status = complain(LAUNCHER_STATUS_MISSING, "cannot run %s: %s", argv[0], strerror(error));
+    } else if ((error = relay_start(&relay)) != 0) {
         clear(launcher);
-        free(reports);
-        return complain(1, "cannot listen to the ranks: %s", strerror(error));
+        status = complain(1, "cannot listen to the ranks: %s", strerror(error));
+    } else {
+        if (a->timeout_s > 0)
+            w.due_ns = clock_now_ns() + a->timeout_s * (uint64_t)SECOND_NS;
+        const uint64_t limit_ns = w.due_ns;
+        collector_start(collector);
+        watch(launcher, a, &relay, &w);
+        clear(launcher);
+        relay_finish(&relay, launcher, limit_ns);
+        status = judge(a, reports, ranks, launcher, w.timed_out);
     }
-    collector_start(collector);
-    watch(launcher, a, &relay, &w);
-    clear(launcher);
-    relay_finish(&relay, launcher, limit_ns);
-    int status = judge(a, reports, ranks, launcher, w.timed_out);
     free(reports);
     return status;
 }

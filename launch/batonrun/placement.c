@@ -222,31 +222,21 @@ static int build_world(struct placement *p, enum room room, struct why *why)
 
 static struct place_rules rules_of(const struct placement_options *o)
 {
-    return (struct place_rules){
-        .straddle = o->straddle,
-        .nodes = o->spread ? PLACE_SPREAD
-                 : o->pack ? PLACE_PACK
-                           : PLACE_ANY,
-        .sides = o->together ? PLACE_TOGETHER
-                 : o->apart  ? PLACE_APART
-                             : PLACE_MIXED,
-    };
+    struct place_rules rules = {.straddle = o->straddle};
+    rules.nodes = o->spread ? PLACE_SPREAD : o->pack ? PLACE_PACK : PLACE_ANY;
+    rules.sides = o->together ? PLACE_TOGETHER : o->apart ? PLACE_APART : PLACE_MIXED;
+    return rules;
 }
 
 /* What helps where hosts take too few ranks. */
 static const char *remedy(const struct placement *p)
 {
-    switch (p->allocation.source) {
-    case ALLOCATION_SLURM:
+    const enum allocation_source source = p->allocation.source;
+    if (source == ALLOCATION_SLURM)
         return "ask Slurm for more tasks, as by --ntasks-per-node, or --oversubscribe permits more";
-    case ALLOCATION_HOSTS:
-    case ALLOCATION_HOSTFILE:
-        if (placement_has_gpus(p))
-            return "take more hosts, or --gpus-per-rank 0 if ranks need none; --oversubscribe permits more";
-        return "--oversubscribe permits more";
-    default:
-        return "--oversubscribe permits more";
-    }
+    if ((source == ALLOCATION_HOSTS || source == ALLOCATION_HOSTFILE) && placement_has_gpus(p))
+        return "take more hosts, or --gpus-per-rank 0 if ranks need none; --oversubscribe permits more";
+    return "--oversubscribe permits more";
 }
 
 static int explain_failure(const struct placement *p, enum place_error error, struct why *why)

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #define SECOND_NS UINT64_C(1000000000)
 #define SLICE_MS 100
 #define LEAVE_NS SECOND_NS /* for a program that has said all to end by itself */
@@ -51,11 +53,6 @@ int program_obstacle(const char *name)
     return obstacle;
 }
 
-bool program_exists(const char *name)
-{
-    return program_obstacle(name) == 0;
-}
-
 /* ---- hearing ----------------------------------------------------------------------------------------------------- */
 
 /* Why hearing a program ends. */
@@ -78,7 +75,7 @@ static enum cause hear(struct ear *e, unsigned causes, uint64_t deadline)
             return DONE;
         if ((causes & 1u << ASKED) != 0 && e->program->asked != 0)
             return ASKED;
-        uint64_t now = child_now_ns();
+        uint64_t now = clock_now_ns();
         if (now >= deadline)
             return LATE;
         uint64_t left_ms = (deadline - now) / 1000000 + 1;
@@ -95,13 +92,13 @@ static enum cause hear(struct ear *e, unsigned causes, uint64_t deadline)
 static void hear_to_the_end(struct ear *e, struct program_end *end)
 {
     const struct program_way *way = e->way;
-    enum cause cause = hear(e, 1u << DONE | 1u << ASKED, child_now_ns() + way->patience_ns);
+    enum cause cause = hear(e, 1u << DONE | 1u << ASKED, clock_now_ns() + way->patience_ns);
     end->is_late = cause == LATE;
     if (cause == DONE)
-        cause = hear(e, 1u << ASKED, child_now_ns() + LEAVE_NS);
+        cause = hear(e, 1u << ASKED, clock_now_ns() + LEAVE_NS);
     if (cause != CLOSED) {
         kill(e->program->pid, SIGTERM);
-        hear(e, 0, child_now_ns() + way->grace_ns);
+        hear(e, 0, clock_now_ns() + way->grace_ns);
     }
     end->is_left = !child_clear(e->program, 0, 0);
     end->is_late |= !e->program->has_ended;

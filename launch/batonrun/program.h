@@ -15,7 +15,6 @@
  * there is none, EISDIR: it is a directory, EACCES: it may not be executed, or what else stat says. 0: it can be run.
  */
 int program_obstacle(const char *name);
-bool program_exists(const char *name);
 
 /** A program to hear, and how long that may take. */
 struct program_way {

@@ -187,7 +187,7 @@ static void pass(struct rank *r, int number)
 static void follow(struct rank *r)
 {
     while (!child_ended(&r->program)) {
-        int number = child_wait(&r->program, child_now_ns() + 1000000000u);
+        int number = child_wait(&r->program, clock_now_ns() + 1000000000u);
         collector_step(&r->collector);
         if (getppid() != r->launcher) {
             r->told = true;

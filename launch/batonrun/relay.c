@@ -87,7 +87,7 @@ void relay_finish(struct relay *r, struct child *launcher, uint64_t limit_ns)
 {
     while (!latch_wait(&r->ended, clock_now_ns() + LEFT_NS)) {
         child_wait(launcher, 0);
-        if (launcher->asked == 0 && child_now_ns() < limit_ns &&
+        if (launcher->asked == 0 && clock_now_ns() < limit_ns &&
             atomic_load_explicit(&r->writing, memory_order_relaxed)) /* not for the reports: joining orders these */
             continue;
         pthread_cancel(r->thread);

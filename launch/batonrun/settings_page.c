@@ -135,35 +135,25 @@ static bool is_given(const void *given, const char *variable)
     return find_given(given, variable) != NULL || mca_is_given(NULL, variable);
 }
 
-/* Under the user's home it begins with "~". */
-static void print_file(FILE *out, const char *path)
-{
-    const char *home = getenv("HOME");
-    size_t length = home != NULL ? strlen(home) : 0;
-    bool is_below = length > 0 && strncmp(path, home, length) == 0 && path[length] == '/';
-    fprintf(out, "%s%s", is_below ? "~" : "", is_below ? path + length : path);
-}
-
-/* The user's variable that stays in the place of a setting. `value`: NULL if a file of Open MPI sets it. */
+/*
+ * The user's variable that stays in the place of a setting. `value`: NULL if a file of Open MPI sets it, whose name
+ * begins with "~" where it is under the user's home.
+ */
 static void print_own(FILE *out, const struct profile_setting *s, const char *own, const char *value)
 {
     struct mca_line line;
-    char *reason = NULL;
-    size_t size;
-    FILE *text = open_memstream(&reason, &size);
-    if (text == NULL)
-        return;
+    char reason[sizeof line.file + 128] = "set before: it stays";
+    const char *home = getenv("HOME");
+    const size_t length = home != NULL ? strlen(home) : 0;
     if (value == NULL && mca_sets(getenv, mca_config, own, &line)) {
-        print_file(text, line.file);
-        fputs(" sets it: it stays", text);
-    } else {
-        fputs("set before: it stays", text);
+        bool is_below = length > 0 && strncmp(line.file, home, length) == 0 && line.file[length] == '/';
+        snprintf(reason, sizeof reason, "%s%s sets it: it stays", is_below ? "~" : "",
+                 line.file + (is_below ? length : 0));
     }
+    const size_t used = strlen(reason);
     if (own != s->variable)
-        fprintf(text, ", and %s is not set beside it", s->variable);
-    if (fclose(text) == 0)
-        print_one(out, own, value != NULL ? value : "...", "yours", reason);
-    free(reason);
+        snprintf(reason + used, sizeof reason - used, ", and %s is not set beside it", s->variable);
+    print_one(out, own, value != NULL ? value : "...", "yours", reason);
 }
 
 /* Which hardware threads the reactor and the copy workers run on. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "batonrun/child.h"
 
 #define PATIENCE_S 60
@@ -50,11 +51,11 @@ static int run(FILE *graph, FILE *picture, unsigned patience_s, struct why *why)
 {
     char *argv[] = {"dot", "-Tsvg", NULL};
     const struct child_way way = {.input = fileno(graph), .output = fileno(picture), .last_signal = SIGKILL};
-    const uint64_t deadline = child_now_ns() + patience_s * UINT64_C(1000000000);
+    const uint64_t deadline = clock_now_ns() + patience_s * UINT64_C(1000000000);
     struct child dot;
     child_hold(&dot);
     const int error = child_start(&dot, argv, &way);
-    while (error == 0 && !child_ended(&dot) && dot.asked == 0 && child_now_ns() < deadline)
+    while (error == 0 && !child_ended(&dot) && dot.asked == 0 && clock_now_ns() < deadline)
         child_wait(&dot, deadline);
     const bool has_ended = dot.has_ended;
     if (error == 0)
