@@ -4,8 +4,8 @@
  * and of each core, in lists of numbers: its cache, NUMA node, package, how many hardware threads it has, the first of
  * these, the second, and so on. A list is written as runs with commas between them. The run "4.2.3.8" is 4 4 12 12 20
  * 20: from 4 on, each number twice, three of them, each greater by 8 than the one before. "G0.8.1.cuda0" is a GPU near
- * cores 0 to 7, the second by PCI address, "N0.8.0.eth0" a NIC, "E0.8.0.mlx5_0" one that speaks verbs. "F" and a word are
- * further facts, which come last. Spaces separate them.
+ * cores 0 to 7, the second by PCI address, "N0.8.0.eth0" a NIC, "E0.8.0.mlx5_0" one that speaks verbs. "F" and a word
+ * are further facts, which come last. Spaces separate them.
  */
 #include <stdio.h>
 #include <stdlib.h>
