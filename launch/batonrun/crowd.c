@@ -23,10 +23,11 @@ static int check_host(const char *host, uint32_t ranks, uint32_t threads, struct
 
 int crowd_check(const struct placement *p, uint32_t ranks, struct why *why)
 {
-    char here[HOSTLIST_NAME_BYTES];
-    allocation_here(here);
-    if (p == NULL)
+    if (p == NULL) {
+        char here[HOSTLIST_NAME_BYTES];
+        allocation_here(here);
         return check_host(here, ranks, bind_count(NULL), why);
+    }
     const struct world *w = &p->world;
     uint32_t *of_node = calloc((size_t)w->num_nodes + 1, sizeof *of_node);
     int rc = of_node != NULL ? 0 : why_set(why, "no memory for %" PRIu32 " hosts", w->num_nodes);

@@ -67,28 +67,22 @@ static const char *escaped(const char *text, char out[ESCAPED_BYTES])
     return out;
 }
 
-/* The name, and the labels of the rank. What belongs to one sample alone is in `more`, already escaped. */
-static void begin(const struct world *w, const struct pages_rank *r, const char *family, const char *suffix,
-                  const char *more)
+#define SECONDS_TEXT "%" PRIu64 ".%09" PRIu64
+#define SECONDS_OF(ns) (ns) / UINT64_C(1000000000), (ns) % UINT64_C(1000000000)
+
+/*
+ * The name, the labels of the rank, and the value. What belongs to one sample alone is in `more`, already escaped.
+ * `is_ns`: the value is in nanoseconds, and is told in seconds.
+ */
+static void sample(const struct world *w, const struct pages_rank *r, const char *family, const char *suffix,
+                   const char *more, uint64_t value, bool is_ns)
 {
     char engine[ESCAPED_BYTES], host[ESCAPED_BYTES];
     fprintf(w->out, "baton_%s%s{rank=\"%" PRIu32 "\",engine=\"%s\",host=\"%s\",run=\"%s\"", family, suffix, r->number,
             escaped(r->view.body.engine, engine), escaped(r->view.body.host, host), r->job);
     if (r->context > 0)
         fprintf(w->out, ",context=\"%" PRIu32 "\"", r->context);
-    if (more[0] != '\0')
-        fprintf(w->out, ",%s", more);
-    fputs("} ", w->out);
-}
-
-#define SECONDS_TEXT "%" PRIu64 ".%09" PRIu64
-#define SECONDS_OF(ns) (ns) / UINT64_C(1000000000), (ns) % UINT64_C(1000000000)
-
-/* `is_ns`: the value is in nanoseconds, and is told in seconds. */
-static void sample(const struct world *w, const struct pages_rank *r, const char *family, const char *suffix,
-                   const char *more, uint64_t value, bool is_ns)
-{
-    begin(w, r, family, suffix, more);
+    fprintf(w->out, "%s%s} ", more[0] != '\0' ? "," : "", more);
     if (is_ns)
         fprintf(w->out, SECONDS_TEXT "\n", SECONDS_OF(value));
     else
