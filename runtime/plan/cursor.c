@@ -345,6 +345,25 @@ uint64_t plan_skip(const struct plan_transfer *t, struct plan_cursor *c, uint64_
     return passed;
 }
 
+/* How many bytes are left of the unit at a settled cursor. */
+static uint64_t unit_left(const struct plan_transfer *t, const struct plan_cursor *c)
+{
+    const struct place p = place_at(t, c);
+    return place_unit(&p, p.num - c->token) * p.token_bytes - c->unit_done;
+}
+
+void plan_pass(const struct plan_transfer *t, struct plan_cursor *c, uint64_t bytes)
+{
+    for (settle(t, c); bytes > 0 && c->piece < t->plan->num_pieces; settle(t, c)) {
+        if (bytes >= unit_left(t, c)) {
+            bytes -= plan_skip(t, c, bytes);
+        } else {
+            c->unit_done += bytes;
+            bytes = 0;
+        }
+    }
+}
+
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 /* The tokens of a part: one block of the larger size. */

@@ -288,6 +288,9 @@ uint32_t plan_next(const struct plan_transfer *t, struct plan_cursor *c, struct 
  */
 uint64_t plan_skip(const struct plan_transfer *t, struct plan_cursor *c, uint64_t budget);
 
+/** Moves *c forward by `bytes`, or to the end where fewer are left. The time grows as that of plan_skip. */
+void plan_pass(const struct plan_transfer *t, struct plan_cursor *c, uint64_t bytes);
+
 /**
  * How many parts a transfer has. Hashes are made for each part. Both sides count the same parts, whatever the sizes of
  * their blocks: a part is, of one pair of groups, the tokens of one block of the larger size.

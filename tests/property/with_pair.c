@@ -469,10 +469,13 @@ static uint64_t by_slices(struct move *m)
         CHECK(slice <= most || slice <= unit_most(m), "a slice of %llu bytes", (unsigned long long)slice);
         moved += walk(m, &m->t, &at, slice, true, &unused, &unused);
         CHECK(memcmp(&at, &behind, sizeof at) == 0, "slices and runs disagree");
-        if (m->pair->walk > 0 && pair_random(&m->random, 2)) { /* so that the next slice begins anywhere in a unit */
+        uint32_t times = m->pair->walk > 0 ? pair_random(&m->random, 3) : 0;
+        for (; times > 0; times--) { /* so that the next slice begins anywhere in a unit */
             uint64_t few = 1 + pair_random(&m->random, 40);
-            moved += walk(m, &m->t, &at, few < m->t.bytes - moved ? few : m->t.bytes - moved, true, &unused, &unused);
-            behind = at;
+            few = few < m->t.bytes - moved ? few : m->t.bytes - moved;
+            moved += walk(m, &m->t, &at, few, true, &unused, &unused);
+            plan_pass(&m->t, &behind, few);
+            CHECK(memcmp(&at, &behind, sizeof at) == 0, "bytes passed and runs disagree");
         }
     }
     CHECK(plan_at_end(&m->t, &behind), "not at the end");

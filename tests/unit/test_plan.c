@@ -699,6 +699,9 @@ static void test_resumes_at_every_byte(void **state)
             for (uint32_t i = 0; i < n; i++)
                 left -= runs[i].bytes;
         }
+        struct plan_cursor passed = {0};
+        plan_pass(&t, &passed, at_byte);
+        assert_memory_equal(&passed, &fast, sizeof passed);
         assert_int_equal(plan_next(&t, &fast, runs, 1, 1), 1);
         assert_int_equal(runs[0].src, one.src);
         assert_int_equal(runs[0].dst, one.dst);
@@ -724,6 +727,25 @@ static void test_skip_counts_whole_units(void **state)
     assert_int_equal(at.piece, 1);
     assert_int_equal(plan_skip(&t, &at, UINT64_MAX), 3 * unit + unit / 16);
     assert_int_equal(plan_skip(&t, &at, UINT64_MAX), 0);
+    plan_destroy(plan);
+}
+
+static void test_passes_to_the_end(void **state)
+{
+    (void)state;
+    struct cache c;
+    struct plan_transfer t;
+    struct plan_cursor at = {0};
+    cache_init(&c, 1, 0, 0);
+    struct plan *plan = compile(&c, &c);
+    const uint32_t ids[] = {0, 1, 2, 3};
+    begin(&t, plan, 0, 3 * 16 + 1, ids, COUNT(ids), ids, COUNT(ids));
+    plan_pass(&t, &at, t.bytes - 1);
+    assert_false(plan_at_end(&t, &at));
+    plan_pass(&t, &at, 5);
+    assert_true(plan_at_end(&t, &at));
+    plan_pass(&t, &at, UINT64_MAX);
+    assert_true(plan_at_end(&t, &at));
     plan_destroy(plan);
 }
 
@@ -1035,6 +1057,7 @@ int main(void)
         cmocka_unit_test(test_tail_stops_at_the_last_token),
         cmocka_unit_test(test_resumes_at_every_byte),
         cmocka_unit_test(test_skip_counts_whole_units),
+        cmocka_unit_test(test_passes_to_the_end),
         cmocka_unit_test(test_few_tokens_of_hnd_into_nhd),
         cmocka_unit_test(test_what_is_ready_comes_first),
         cmocka_unit_test(test_a_window_and_a_state),
