@@ -188,6 +188,16 @@ static bool fake_net_busy(const void *self)
     return ASKED(self, net_busy) != 0;
 }
 
+static int fake_room(void *self, uint32_t peer)
+{
+    return (int)ASKED(self, room, peer);
+}
+
+static int64_t fake_net_move(void *self, const struct net_move *move)
+{
+    return ASKED(self, net_move, move->peer, (int64_t)move->tag, move->num_runs, move->write);
+}
+
 static void fake_sync(void *self)
 {
     ASKED(self, sync);
@@ -364,7 +374,9 @@ static const struct port_handoff handoff = {.write = fake_write,
                                             .hold = fake_hold,
                                             .give_back = fake_give_back,
                                             .why = fake_why};
-static const struct net net = {.send = fake_send,
+static const struct net net = {.room = fake_room,
+                               .move = fake_net_move,
+                               .send = fake_send,
                                .sync = fake_sync,
                                .is_rung = fake_is_rung,
                                .rings = fake_rings,
@@ -403,6 +415,7 @@ void fakes_init(struct fakes *f)
     f->handoff = handoff;
     f->net = net;
     f->net.path = path;
+    f->net.path.move = NULL; /* the two of the net take its place */
     f->net.path.busy = fake_net_busy;
     f->world = world;
     f->port.self = f->port.path.self = f->handoff.self = f->net.self = f->net.path.self = f->world.self = f;

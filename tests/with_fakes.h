@@ -17,14 +17,14 @@
 #define FAKES_KEPT 64 /* messages */
 
 /*
- * All functions. Where tables share a name: `leave` and `close` are the world's, `leave_slot` is the handoff's, and
- * `net_busy` is that of the net's path, which is the port's else.
+ * All functions. Where tables share a name: `leave` and `close` are the world's, `leave_slot` is the handoff's.
+ * `net_busy` and `net_move` are the net's, the others the port's.
  */
 #define FAKES_NAMES                                                                                                    \
     send, raise, alive, sum, zero, read, board, move, settle, park, ended, progress, busy, write, enter, say_why,      \
-        leave_slot, bind, word, told, take, hold, give_back, why, net_busy, sync, is_rung, rings, ring, failed,        \
-        counts, describe, agree, least, exchange, is_lost, start, expose, doorbell, selftest, meet_init, meet,         \
-        meet_missing, meet_close, leave, silence, hurry, on_finalize, finalize, close, leave_open, forget
+        leave_slot, bind, word, told, take, hold, give_back, why, net_busy, net_move, room, sync, is_rung, rings,      \
+        ring, failed, counts, describe, agree, least, exchange, is_lost, start, expose, doorbell, selftest, meet_init, \
+        meet, meet_missing, meet_close, leave, silence, hurry, on_finalize, finalize, close, leave_open, forget
 
 struct fakes {
     struct port port; /* its handoff is the one below */

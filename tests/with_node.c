@@ -15,7 +15,6 @@
 
 #define HUGE (UINT64_C(2) << 20)
 #define INBOX_MOST 64 /* events that wait, before messages are refused */
-#define RUNS 16
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
@@ -227,23 +226,25 @@ static int net_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return put(m, (struct port_event){.kind = PORT_BOARD, .tag = tag, .generation = atomic_load(word)}, NULL, false);
 }
 
-static int64_t net_move(void *self, const struct path_leg *leg, uint64_t budget)
+static int net_room(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return NET_RUNS;
+}
+
+static int64_t net_move(void *self, const struct net_move *move)
 {
     struct node_member *m = self;
-    const uint64_t base = leg->theirs->is_wrapped ? 0 : (uintptr_t)m->node->member[leg->peer].fakes.ground.segment;
-    struct plan_run runs[RUNS];
-    struct port_event event = {.kind = PORT_MOVED, .tag = leg->tag, .runs = 1};
-    uint32_t n;
-    while (event.moved < budget && (n = plan_next(leg->transfer, leg->cursor, runs, RUNS, budget - event.moved)) > 0)
-        for (uint32_t i = 0; i < n; i++) {
-            const struct plan_run *r = &runs[i];
-            const struct path_region *from = leg->write ? &m->mine.region[r->src_region] : NULL;
-            const struct path_region *to = leg->write ? NULL : &m->mine.region[r->dst_region];
-            const uint64_t src = from != NULL ? from->at : base + leg->theirs->region[r->src_region].at;
-            const uint64_t dst = to != NULL ? to->at : base + leg->theirs->region[r->dst_region].at;
-            memcpy((char *)(uintptr_t)(dst + r->dst), (const char *)(uintptr_t)(src + r->src), r->bytes);
-            event.moved += r->bytes;
-        }
+    const uint64_t base = move->theirs->is_wrapped ? 0 : (uintptr_t)m->node->member[move->peer].fakes.ground.segment;
+    struct port_event event = {.kind = PORT_MOVED, .tag = move->tag, .runs = 1};
+    for (const struct net_run *r = move->runs; r < move->runs + move->num_runs; r++) {
+        const uint64_t mine = m->mine.region[move->write ? r->from_region : r->to_region].at;
+        const uint64_t theirs = base + move->theirs->region[move->write ? r->to_region : r->from_region].at;
+        const uint64_t from = (move->write ? mine : theirs) + r->from, to = (move->write ? theirs : mine) + r->to;
+        for (uint32_t k = 0; k < r->count; k++)
+            memcpy((char *)(uintptr_t)to + k * r->to_step, (const char *)(uintptr_t)from + k * r->from_step, r->bytes);
+        event.moved += r->count * r->bytes;
+    }
     const uint64_t moved = event.moved;
     atomic_fetch_add(&m->moves, 1);
     return put(m, event, NULL, false) == 0 ? (int64_t)moved : BATON_ENOMEM;
@@ -311,7 +312,8 @@ static void fill(struct node_member *m)
     f->net.send = net_send;
     f->net.path.read = net_read;
     f->net.path.board = net_board;
-    f->net.path.move = net_move;
+    f->net.room = net_room;
+    f->net.move = net_move;
     f->net.path.settle = net_settle;
     f->net.path.park = net_park;
     f->net.path.progress = net_progress;

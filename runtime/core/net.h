@@ -5,6 +5,9 @@
  * lanes also gets its messages by the net. Peers are numbers (core/ground.h): what stands for them in the network is
  * known to whoever fills this table alone.
  *
+ * BYTES are handed over as runs, so that whoever fills this table needs to know nothing of plans. They may cross a ring
+ * of fixed entries to another process.
+ *
  * THREAD. All calls are for whoever makes turns (front/turns.h), but where one says that any thread may call it.
  * COMPLETION and ERRORS are those of core/path.h: no call blocks, and what was begun ends by an event of `progress`.
  */
@@ -22,14 +25,54 @@ struct net_counts {
     uint32_t parked;
 };
 
+#define NET_RUNS 128u /* that are handed over at a time, at most */
+
+/**
+ * Bytes that lie together on both sides, `count` times. The k-th piece lies at from + k * from_step at the source, and
+ * goes to to + k * to_step at the destination: both are offsets in a region of that side's cache. One run names all
+ * tokens of a block of which only some heads move.
+ */
+struct net_run {
+    uint64_t from, to;
+    int64_t from_step, to_step; /* mean nothing where count is 1 */
+    uint64_t bytes;             /* of a piece; >= 1 */
+    uint32_t count;             /* >= 1 */
+    uint32_t from_region, to_region;
+};
+
+/** The runs of a leg that move next, in their order. */
+struct net_move {
+    uint32_t peer;
+    bool write; /* from my cache to the peer's; else from the peer's to mine */
+    uint64_t tag;
+    const struct path_regions *theirs; /* the peer's; all runs lie within them, and within mine */
+    const struct net_run *runs;
+    uint32_t num_runs; /* 1 .. NET_RUNS */
+};
+
 struct net {
     /**
-     * To every peer; the net closes it. It may be copied once the world has been started. `read`, `board` and `move`:
-     * BATON_EINVAL where all peers are of this node, so that there is nothing to read through. `progress` hands out
-     * messages too. Bytes and words go on after `send` has failed for good.
+     * To every peer; the net closes it. It may be copied once the world has been started. `read` and `board`:
+     * BATON_EINVAL where all peers are of this node, so that there is nothing to read through. Its `move` is NULL: the
+     * two below take that place. `progress` hands out messages too. Bytes and words go on after `send` has failed for
+     * good.
      */
     struct path path;
     void *self;
+
+    /**
+     * How many runs of a leg with that peer are taken now, so that none are made in vain: 1 .. NET_RUNS. Else why none
+     * is: an error of `move`.
+     */
+    int (*room)(void *self, uint32_t peer);
+
+    /**
+     * Begins to move the bytes of runs. Returns how many were taken (> 0), from the first run's first byte on; the last
+     * one may be any byte of a run. Or an error (nothing taken): those of core/path.h, and BATON_EINVAL as above.
+     * What the move points to is not needed once this returns. For bytes taken, PORT_MOVED events come, whose bytes add
+     * up to them.
+     */
+    int64_t (*move)(void *self, const struct net_move *move);
 
     bool has_nodes; /* there are peers of other nodes. Else nothing happens in the net that rings no bell */
     bool exposes;   /* memory that engines own can be reached from other nodes. Known once it was exposed */

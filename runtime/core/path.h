@@ -84,7 +84,8 @@ struct path {
 
     /**
      * Advances a leg by at most `budget` bytes. Returns the bytes taken (> 0), or an error (nothing taken). For bytes
-     * taken, PORT_MOVED events come, whose bytes add up to them.
+     * taken, PORT_MOVED events come, whose bytes add up to them. A path whose copy workers or whose peer walk the plan
+     * themselves gains nothing from a list of its runs; the net gets one instead (core/net.h).
      */
     int64_t (*move)(void *self, const struct path_leg *leg, uint64_t budget);
 

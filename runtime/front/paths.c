@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "front/areas.h"
 #include "front/cache.h"
+#include "front/runs.h"
 #include "memory/near.h"
 #include "shm/shm.h"
 #include "staged/staged.h"
@@ -249,8 +250,9 @@ static int route_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 
 static int64_t route_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
+    const struct paths *p = self;
     const struct path *to = path_to(self, leg->peer);
-    return to->move(to->self, leg, budget);
+    return to->move != NULL ? to->move(to->self, leg, budget) : runs_move(p->net, leg, budget);
 }
 
 static int route_settle(void *self, uint32_t peer, uint64_t tag)

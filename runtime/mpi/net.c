@@ -26,10 +26,16 @@ static int net_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
     return rma_read_word(&f->rma, peer, offset, tag);
 }
 
-static int64_t net_move(void *self, const struct path_leg *leg, uint64_t budget)
+static int net_room(void *self, uint32_t peer)
 {
     struct fabric *f = self;
-    return rma_move(&f->rma, leg, budget);
+    return rma_room(&f->rma, peer);
+}
+
+static int64_t net_move(void *self, const struct net_move *move)
+{
+    struct fabric *f = self;
+    return rma_move(&f->rma, move);
 }
 
 /* At once where a put's request implies remote completion, else by a flush of a peer that answers. */
@@ -188,7 +194,6 @@ void fabric_fill_net(struct fabric *f)
     const struct path path = {.self = f,
                               .read = net_read,
                               .board = net_board,
-                              .move = net_move,
                               .settle = net_settle,
                               .park = net_park,
                               .ended = net_ended,
@@ -200,6 +205,8 @@ void fabric_fill_net(struct fabric *f)
                               .name = "rma"};
     f->net = (struct net){.path = path,
                           .self = f,
+                          .room = net_room,
+                          .move = net_move,
                           .has_nodes = f->world.nodes > 1,
                           .send = net_send,
                           .sync = net_sync,

@@ -49,23 +49,20 @@ int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag)
     return error ? error : rma_read_issue(r, RMA_WORD, peer, offset, sizeof(uint64_t), tag);
 }
 
-int64_t rma_move(struct rma *r, const struct path_leg *leg, uint64_t budget)
+int rma_room(struct rma *r, uint32_t peer)
 {
-    int64_t taken = 0;
-    if (leg->peer >= (uint32_t)r->world->size || budget == 0)
-        return error_set(BATON_EINVAL, "a move of %" PRIu64 " bytes with rank %" PRIu32 " is not possible", budget,
-                         leg->peer);
+    if (peer >= (uint32_t)r->world->size)
+        return error_set(BATON_EINVAL, "a move with rank %" PRIu32 " is not possible", peer);
     if (r->windows->overlay == MPI_WIN_NULL)
-        return error_set(BATON_EINVAL, "rank %" PRIu32 " is on this node: there is no window over nodes", leg->peer);
-    while ((uint64_t)taken < budget) {
-        int64_t more = admit(r, leg->peer, true);
-        if (more == 0)
-            more = rma_batch_issue(r, leg, budget - (uint64_t)taken);
-        if (more <= 0)
-            return taken > 0 ? taken : more; /* an error after something was taken comes back at the next call */
-        taken += more;
-    }
-    return taken;
+        return error_set(BATON_EINVAL, "rank %" PRIu32 " is on this node: there is no window over nodes", peer);
+    int error = admit(r, peer, true);
+    return error ? error : (int)NET_RUNS;
+}
+
+int64_t rma_move(struct rma *r, const struct net_move *move)
+{
+    int room = rma_room(r, move->peer);
+    return room > 0 ? rma_batch_issue(r, move) : room;
 }
 
 int rma_settle(struct rma *r, uint32_t peer, uint64_t tag)

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "base/look.h"
-#include "core/port.h"
+#include "core/net.h"
 #include "mpi/quirks.h"
 #include "mpi/rma_op.h"
 #include "mpi/rma_peer.h"
@@ -55,10 +55,11 @@ int rma_init(struct rma *r, const struct world *w, const struct windows *v, cons
 /** Nothing may be open (rma_open_ops is 0). */
 void rma_fini(struct rma *r);
 
-/** See core/path.h and mpi/fabric.h. */
+/** See core/path.h and core/net.h. A move takes what one request moves. */
 int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag);
-int64_t rma_move(struct rma *r, const struct path_leg *leg, uint64_t budget);
+int rma_room(struct rma *r, uint32_t peer);
+int64_t rma_move(struct rma *r, const struct net_move *move);
 int rma_settle(struct rma *r, uint32_t peer, uint64_t tag);
 enum path_park rma_park(struct rma *r, uint32_t peer, uint64_t tag);
 bool rma_ended(struct rma *r, uint32_t peer);

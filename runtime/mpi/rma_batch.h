@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma_batch: one request's worth of a leg. Up to gets_per_request or puts_per_request operations (see quirks.h), of
+ * rma_batch: one request's worth of a move. Up to gets_per_request or puts_per_request operations (see quirks.h), of
  * together at most rma_run_bytes, are issued as one operation of the path: the request of the last one completes
- * them all. The runs go straight to where they belong, or through a sieve where that is cheaper.
+ * them all. The runs' pieces go straight to where they belong, or through a sieve where that is cheaper.
  *
  * The reactor's thread. Never blocks; never touches a byte outside of my pool and of the pool that the peer's card
  * names.
@@ -12,15 +12,14 @@
 
 #include <stdint.h>
 
-#include "core/port.h"
+#include "core/net.h"
 
 struct rma;
 
 /**
- * Issues the next runs of the leg, for a peer that was admitted. Returns the bytes taken, and moves the leg's cursor
- * behind them; 0: no run is left. BATON_EMESSAGE (a run is out of bounds) or BATON_EPEER: nothing was taken, and the
- * cursor stays.
+ * Issues the first runs of the move, for a peer that was admitted. Returns the bytes taken. BATON_EMESSAGE (a piece is
+ * out of bounds) or BATON_EPEER: nothing was taken.
  */
-int64_t rma_batch_issue(struct rma *r, const struct path_leg *leg, uint64_t budget);
+int64_t rma_batch_issue(struct rma *r, const struct net_move *move);
 
 #endif

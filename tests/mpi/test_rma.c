@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "front/runs.h"
 #include "mpi/sieve.h"
 #include "with_clock.h"
 #include "with_fabric.h"
@@ -343,7 +344,7 @@ static uint64_t move_all(struct fabric *f, struct path_leg *leg, uint64_t total)
     struct port_event events[EVENTS];
     while (moved < total && clock_now_ns() < deadline) {
         if (!plan_at_end(leg->transfer, leg->cursor)) {
-            int64_t n = f->net.path.move(f, leg, 10000);
+            int64_t n = runs_move(&f->net, leg, 10000);
             CHECK((n > 0 && n <= 10000) || n == BATON_EAGAIN);
             taken += n > 0 ? (uint64_t)n : 0;
         }
@@ -569,10 +570,10 @@ static void gives_up_in_the_middle(void)
         leg_init(&m, f, false, BATON_LAYOUT_HND, BATON_LAYOUT_NHD, 0, 4);
         m.leg.tag = 100 + (uint64_t)turns;
         struct port_event e;
-        CHECK(f->net.path.move(f, &m.leg, 8192) > 0);
+        CHECK(runs_move(&f->net, &m.leg, 8192) > 0);
         for (int i = 0; i < turns / 4; i++)
             f->net.path.progress(f, &e, 1);
-        CHECK(f->net.path.move(f, &m.leg, 8192) > 0);
+        CHECK(runs_move(&f->net, &m.leg, 8192) > 0);
         enum path_park park = f->net.path.park(f, m.leg.peer, m.leg.tag);
         CHECK_EQ(park, PATH_PARK_LATER);
         memcpy(m.expected, pool_of(f), POOL_BYTES);
@@ -608,7 +609,7 @@ static void gives_up_on_a_silent_peer(void)
     bool reads = m.leg.peer == silent;
     int64_t taken = 0, moved = 0;
     if (reads)
-        CHECK((taken = f->net.path.move(f, &m.leg, 8192)) > 0);
+        CHECK((taken = runs_move(&f->net, &m.leg, 8192)) > 0);
     uint64_t end = clock_now_ns() + 200 * CLOCK_NS_PER_MS;
     while (clock_now_ns() < end) /* the silent one is outside of MPI */
         if (me() != silent && f->net.path.progress(f, &e, 1) == 1 && reads) {
@@ -654,13 +655,13 @@ static void refuses_to_move_outside(void)
     const struct path_regions theirs = {.num = 1, .region = &region};
     struct path_leg leg = {far_peer(f), false, 1, transfer, &cursor, &theirs};
     int outside = f->world.nodes < 2 ? BATON_EINVAL : BATON_EMESSAGE;
-    CHECK_EQ(f->net.path.move(f, &leg, 1 << 20), outside);
+    CHECK_EQ(runs_move(&f->net, &leg, 1 << 20), outside);
     region.at = UINT64_MAX - 5;
-    CHECK_EQ(f->net.path.move(f, &leg, 1 << 20), outside);
+    CHECK_EQ(runs_move(&f->net, &leg, 1 << 20), outside);
     region.at = f->ground.pool_offset;
     region.bytes = c.geometry.bytes - 1; /* the last block's last run ends at the geometry's end */
     cursor.unit_done = transfer->bytes - 8;
-    CHECK_EQ(f->net.path.move(f, &leg, 1 << 20), outside);
+    CHECK_EQ(runs_move(&f->net, &leg, 1 << 20), outside);
     cursor = (struct plan_cursor){0};
     CHECK(cursor.piece == 0 && cursor.token == 0 && cursor.unit_done == 0);
     CHECK_EQ(f->net.path.busy(f), 0);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "fake_mpi.h"
+#include "front/runs.h"
 #include "mpi/rma.h"
 #include "shim.h"
 #include "with_rma.h"
@@ -138,7 +139,7 @@ static void rule(enum shim_call call, enum shim_fault fault, uint32_t nth)
 static int64_t move(struct scene *s, uint64_t tag, uint32_t runs)
 {
     s->leg.tag = tag;
-    return rma_move(s->rma, &s->leg, runs * RUN_BYTES);
+    return runs_move(with_rma_net(s->owner), &s->leg, runs * RUN_BYTES);
 }
 
 /* How many events of a tag came until none came any more. */
@@ -427,7 +428,7 @@ static void test_a_sieve_is_given_up(void **state)
     struct came came[TAGS];
     rule(SHIM_RGET, SHIM_LATE, 1);
     s->leg.tag = 7;
-    assert_true(rma_move(s->rma, &s->leg, s->transfer.bytes) > 0);
+    assert_true(runs_move(with_rma_net(s->owner), &s->leg, s->transfer.bytes) > 0);
     assert_int_equal(rma_park(s->rma, PEER, 7), PATH_PARK_LATER);
     memset(pools[0], 0x77, pool_bytes);
     pass(2 * LATE);
@@ -705,7 +706,7 @@ static void test_a_sieve_keeps_strays_from_the_blocks(void **state)
         struct scene *s = scene_create(false, true);
         rule(i == 0 ? SHIM_GET : SHIM_RGET, faults[i], i == 0 ? 2 : 1);
         s->leg.tag = 7;
-        int64_t taken = rma_move(s->rma, &s->leg, s->transfer.bytes);
+        int64_t taken = runs_move(with_rma_net(s->owner), &s->leg, s->transfer.bytes);
         assert_int_equal(shim_met(), 1);
         assert_true(i == 0 ? taken == BATON_EPEER : taken > 0);
         pass(LATE / 8);
@@ -729,7 +730,7 @@ static void test_sieves_of_what_never_began_and_of_puts(void **state)
     struct scene *s = scene_create(false, true);
     rule(SHIM_GET, SHIM_FAIL, 1);
     s->leg.tag = 7;
-    assert_int_equal(rma_move(s->rma, &s->leg, s->transfer.bytes), BATON_EPEER);
+    assert_int_equal(runs_move(with_rma_net(s->owner), &s->leg, s->transfer.bytes), BATON_EPEER);
     assert_non_null(s->rma->sieves.free);
     QUIET(s, 7);
     scene_destroy(s);
@@ -737,7 +738,7 @@ static void test_sieves_of_what_never_began_and_of_puts(void **state)
     s = scene_create(true, true);
     rule(SHIM_RPUT, SHIM_BREAK, 1);
     s->leg.tag = 7;
-    assert_true(rma_move(s->rma, &s->leg, s->transfer.bytes) > 0);
+    assert_true(runs_move(with_rma_net(s->owner), &s->leg, s->transfer.bytes) > 0);
     pass(LATE / 8);
     progress(s, 7);
     NEVER(s, 7);

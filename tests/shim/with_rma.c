@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fake_mpi.h"
+#include "front/runs.h"
 #include "mpi/rma.h"
 
 struct with_rma {
@@ -12,7 +13,18 @@ struct with_rma {
     struct world world;
     struct windows windows;
     struct rma rma;
+    struct net net;
 };
+
+static int net_room(void *self, uint32_t peer)
+{
+    return rma_room(&((struct with_rma *)self)->rma, peer);
+}
+
+static int64_t net_move(void *self, const struct net_move *move)
+{
+    return rma_move(&((struct with_rma *)self)->rma, move);
+}
 
 struct with_rma *with_rma_create(const struct settings *settings, const struct quirks *quirks, uint32_t rank,
                                  uint32_t ranks, uint8_t *pool, uint64_t pool_bytes)
@@ -33,6 +45,7 @@ struct with_rma *with_rma_create(const struct settings *settings, const struct q
     w->windows.segments = calloc(ranks, sizeof *w->windows.segments);
     if (w->windows.segments == NULL || rma_init(&w->rma, &w->world, &w->windows, quirks) != 0)
         abort();
+    w->net = (struct net){.self = w, .room = net_room, .move = net_move};
     for (uint32_t i = 0; i < ranks; i++)
         w->windows.segments[i].bytes = UINT64_C(1) << 32;
     return w;
@@ -48,6 +61,11 @@ void with_rma_destroy(struct with_rma *w)
 struct rma *with_rma_of(struct with_rma *w)
 {
     return &w->rma;
+}
+
+const struct net *with_rma_net(const struct with_rma *w)
+{
+    return &w->net;
 }
 
 struct settings *with_rma_settings(struct with_rma *w)
@@ -67,7 +85,7 @@ static int path_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 
 static int64_t path_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
-    return rma_move(&((struct with_rma *)self)->rma, leg, budget);
+    return runs_move(with_rma_net(self), leg, budget);
 }
 
 static int path_settle(void *self, uint32_t peer, uint64_t tag)

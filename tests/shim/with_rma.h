@@ -4,7 +4,7 @@
 #define BATON_TESTS_WITH_RMA_H
 
 #include "base/settings.h"
-#include "core/port.h"
+#include "core/net.h"
 #include "mpi/quirks.h"
 
 struct with_rma;
@@ -18,8 +18,10 @@ struct rma *with_rma_of(struct with_rma *w);
 /** Those in use, which were copied from `settings`. */
 struct settings *with_rma_settings(struct with_rma *w);
 
-/** What a core calls of it. */
+/** What a core calls of it: the moves of a leg are made runs, as front does it. */
 void with_rma_path(struct with_rma *w, struct path *path);
+/** Its moves alone. */
+const struct net *with_rma_net(const struct with_rma *w);
 /** As the progress of a path (core/path.h). */
 int with_rma_progress(struct with_rma *w, struct port_event *events, int max);
 
