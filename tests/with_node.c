@@ -219,11 +219,16 @@ static int net_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, 
                false);
 }
 
+static const _Atomic uint64_t *word_of(const struct node_member *m, uint32_t peer, uint64_t offset)
+{
+    return (const void *)(m->node->member[peer].fakes.ground.segment + offset);
+}
+
 static int net_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct node_member *m = self;
-    _Atomic uint64_t *word = (void *)(m->node->member[peer].fakes.ground.segment + offset);
-    return put(m, (struct port_event){.kind = PORT_BOARD, .tag = tag, .generation = atomic_load(word)}, NULL, false);
+    const uint64_t generation = atomic_load(word_of(m, peer, offset));
+    return put(m, (struct port_event){.kind = PORT_BOARD, .tag = tag, .generation = generation}, NULL, false);
 }
 
 static int net_room(void *self, uint32_t peer)
@@ -245,6 +250,8 @@ static int64_t net_move(void *self, const struct net_move *move)
             memcpy((char *)(uintptr_t)to + k * r->to_step, (const char *)(uintptr_t)from + k * r->from_step, r->bytes);
         event.moved += r->count * r->bytes;
     }
+    if (move->board != 0)
+        event.generation = atomic_load(word_of(m, move->peer, move->board));
     const uint64_t moved = event.moved;
     atomic_fetch_add(&m->moves, 1);
     return put(m, event, NULL, false) == 0 ? (int64_t)moved : BATON_ENOMEM;

@@ -240,6 +240,22 @@ static void on_table(struct core *core, struct mover *m, const struct port_event
     go_on(core, m);
 }
 
+static void on_proof(struct core *core, struct mover *m, const struct port_event *e)
+{
+    run_remove(core, m); /* it has no more to ask */
+    if (m->write) {
+        tell(core, m, e->error, "what was written could not be settled");
+    } else if (e->error != 0 || e->generation != m->table.generation) {
+        char detail[96];
+        count_add(&core->stats.stale, 1);
+        snprintf(detail, sizeof detail, "generation %" PRIu64 " granted, %" PRIu64 " read again", m->table.generation,
+                 e->error != 0 ? 0 : e->generation);
+        tell(core, m, BATON_ESTALE, detail);
+    } else {
+        tell(core, m, 0, "");
+    }
+}
+
 static void on_moved(struct core *core, struct mover *m, const struct port_event *e)
 {
     m->landed += e->moved;
@@ -256,6 +272,8 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
     if (m->landed == m->bytes) {
         m->chunk.at = m->chunk.end;
         go_on(core, m);
+        if (m->state == MOVER_PROOF && e->generation != 0) /* the path has read it by itself */
+            on_proof(core, m, e);
         return;
     }
     run_add(core, m);
@@ -305,21 +323,6 @@ static void on_drained(struct core *core, struct mover *m, int error)
         quiet(core, m);
 }
 
-static void on_proof(struct core *core, struct mover *m, const struct port_event *e)
-{
-    if (m->write) {
-        tell(core, m, e->error, "what was written could not be settled");
-    } else if (e->error != 0 || e->generation != m->table.generation) {
-        char detail[96];
-        count_add(&core->stats.stale, 1);
-        snprintf(detail, sizeof detail, "generation %" PRIu64 " granted, %" PRIu64 " read again", m->table.generation,
-                 e->error != 0 ? 0 : e->generation);
-        tell(core, m, BATON_ESTALE, detail);
-    } else {
-        tell(core, m, 0, "");
-    }
-}
-
 void mover_on_event(struct core *core, struct op *op, const struct port_event *e)
 {
     struct mover *m = (struct mover *)op;
@@ -355,13 +358,11 @@ static uint64_t may_move(struct core *core, const struct mover *m)
 static int64_t ask(struct core *core, struct mover *m)
 {
     const struct path *path = &core->c.port->path;
-    const struct places *at = contact_places(m->contact);
     if (m->state == MOVER_TABLE)
-        return path->read(path->self, m->peer, at->arena_offset + m->table.offset,
+        return path->read(path->self, m->peer, contact_places(m->contact)->arena_offset + m->table.offset,
                           (uint32_t)wire_table_bytes(m->table.entries), m->op.tag);
-    if (m->write)
-        return path->settle(path->self, m->peer, m->op.tag);
-    return path->board(path->self, m->peer, at->board_offset + 8 * (uint64_t)m->table.slot, m->op.tag);
+    return m->write ? path->settle(path->self, m->peer, m->op.tag)
+                    : path->board(path->self, m->peer, mover_board_at(m), m->op.tag);
 }
 
 /* A mover that asks gets a turn. False: it was refused. */
@@ -405,7 +406,8 @@ static bool turn_to_move(struct core *core, struct mover *m)
                            .tag = m->op.tag,
                            .transfer = &m->chunk.transfer,
                            .cursor = &m->chunk.cursor,
-                           .theirs = contact_places(m->contact)->regions};
+                           .theirs = contact_places(m->contact)->regions,
+                           .board = mover_board_behind(m, most == UINT64_MAX)};
     int64_t rc = path->move(path->self, &leg, budget < most ? budget : most);
     if (rc == BATON_EAGAIN)
         return false;

@@ -9,7 +9,8 @@
  *   MOVING   runs move, a slice a turn; other movers have their turns between. Tokens move as they come into place,
  *            chunk by chunk, and of the newest chunk those layers that are. One proof in the end covers all chunks,
  *            because a generation never comes back
- *   PROOF    every byte landed. Of a read: the peer's generation is read again; of a write: it is settled
+ *   PROOF    every byte landed. Of a read: the peer's generation is read again, unless the path has done that by
+ *            itself; of a write: it is settled
  *   DRAINING a write was stopped: what was written is settled, so that nothing of it can land later
  *   ENDED    its owner was told, or has stopped it
  *

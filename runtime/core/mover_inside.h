@@ -65,6 +65,18 @@ static inline void mover_end(const struct core *core, struct mover *m, bool is_w
     tally_add(core, m->peer, m->write, m->landed, m->chunk.began_ns);
 }
 
+/** Where the generation of the peer's lease stands in its segment. */
+static inline uint64_t mover_board_at(const struct mover *m)
+{
+    return contact_places(m->contact)->board_offset + 8 * (uint64_t)m->table.slot;
+}
+
+/** The same, if a read's next move may take all of its last bytes: of its last chunk, `whole` says. Else 0. */
+static inline uint64_t mover_board_behind(const struct mover *m, bool whole)
+{
+    return whole && !m->write && m->chunk.end == m->num_tokens ? mover_board_at(m) : 0;
+}
+
 /** Those of one peer. */
 struct flow {
     struct fair_queue asks, moves; /* that wait */

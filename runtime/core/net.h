@@ -48,6 +48,7 @@ struct net_move {
     const struct path_regions *theirs; /* the peer's; all runs lie within them, and within mine */
     const struct net_run *runs;
     uint32_t num_runs; /* 1 .. NET_RUNS */
+    uint64_t board;    /* that of the leg, where these runs are its last; else 0 */
 };
 
 struct net {

@@ -56,6 +56,12 @@ struct path_leg {
     const struct plan_transfer *transfer;
     struct plan_cursor *cursor;
     const struct path_regions *theirs; /* the peer's; the plan's runs lie within them */
+    /**
+     * 0; or, where all of a read's bytes may move now, the place of the peer's generation word in its segment. A path
+     * that takes the last of these bytes may read the word by itself, once every byte of the leg is in place, and tell
+     * it with the last of them. The core then does not ask by `board`.
+     */
+    uint64_t board;
 };
 
 enum path_park {
@@ -78,13 +84,14 @@ struct path {
     /**
      * Reads the peer's generation word at `offset` of its segment, a multiple of 8, over the path of its data, into a
      * word preset to 0. Called only when every PORT_MOVED of the leg has come. Then PORT_BOARD, before which everything
-     * read of that peer is made visible.
+     * read of that peer is made visible. Not called where the last PORT_MOVED told the generation.
      */
     int (*board)(void *self, uint32_t peer, uint64_t offset, uint64_t tag);
 
     /**
      * Advances a leg by at most `budget` bytes. Returns the bytes taken (> 0), or an error (nothing taken). For bytes
-     * taken, PORT_MOVED events come, whose bytes add up to them. A path whose copy workers or whose peer walk the plan
+     * taken, PORT_MOVED events come, whose bytes add up to them. One of them may tell the leg's generation: as
+     * PORT_BOARD, behind all other bytes of the leg. A path whose copy workers or whose peer walk the plan
      * themselves gains nothing from a list of its runs; the net gets one instead (core/net.h).
      */
     int64_t (*move)(void *self, const struct path_leg *leg, uint64_t budget);

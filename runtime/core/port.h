@@ -58,7 +58,7 @@ struct port_event {
     uint32_t bytes;      /* MESSAGE, READ: of data */
     uint64_t moved;      /* MOVED: bytes, also of those that failed */
     uint64_t runs;       /* MOVED: runs moved by MPI; 0 for copies */
-    uint64_t generation; /* BOARD */
+    uint64_t generation; /* BOARD; MOVED: as read behind the last bytes of a leg, or 0: not read */
 };
 
 #endif

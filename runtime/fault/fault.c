@@ -112,6 +112,14 @@ static unsigned strike(struct faults *f, enum event event, unsigned type, uint64
     return done;
 }
 
+static bool has_rule(const struct faults *f, enum event event)
+{
+    for (unsigned i = 0; i < f->rules.num; i++)
+        if (f->rules.rule[i].event == event)
+            return true;
+    return false;
+}
+
 static unsigned type_of(const void *message, uint32_t bytes)
 {
     struct wire_message m;
@@ -205,7 +213,10 @@ static int64_t fault_move(void *self, const struct path_leg *leg, uint64_t budge
     struct faults *f = self;
     struct plan_cursor at = *leg->cursor;
     struct plan_run run;
-    int64_t taken = f->under.path.move(f->under.path.self, leg, budget);
+    struct path_leg below = *leg;
+    if (has_rule(f, BOARD)) /* so that the generation is read by a call of its own, to which rules apply */
+        below.board = 0;
+    int64_t taken = f->under.path.move(f->under.path.self, &below, budget);
     unsigned done = taken > 0 ? strike(f, MOVE, RULES_ANY_TYPE, NULL) : 0;
     if ((done & 1u << CORRUPT) && !leg->write && plan_next(leg->transfer, &at, &run, 1, 1) == 1)
         spoil_later(f, leg->tag, f->bases != NULL ? f->bases[run.dst_region] + run.dst : NULL);
@@ -373,7 +384,7 @@ int faults_filter(struct faults *f, uint64_t now, struct port_event *events, int
         unsigned done = 0;
         if (e->kind == PORT_MESSAGE)
             done = strike(f, TAKE, type_of(e->data, e->bytes), NULL);
-        else if (e->kind == PORT_BOARD && e->error == 0)
+        else if ((e->kind == PORT_BOARD || (e->kind == PORT_MOVED && e->generation != 0)) && e->error == 0)
             spoil(f, e->tag);
         else if (e->kind == PORT_READ)
             done = strike(f, is_card(e) ? CARD : TABLE, RULES_ANY_TYPE, NULL);

@@ -40,8 +40,11 @@ static bool add(struct net_run *runs, uint32_t *n, uint32_t room, const struct p
     return true;
 }
 
-/* Makes the next runs of a leg, of `budget` bytes at most. Returns their number; 0: it is at its end. */
-static uint32_t make(const struct path_leg *leg, struct net_run *runs, uint32_t room, uint64_t budget)
+/*
+ * Makes the next runs of a leg, of `budget` bytes at most. Returns their number; 0: it is at its end. *is_last: nothing
+ * comes behind them.
+ */
+static uint32_t make(const struct path_leg *leg, struct net_run *runs, uint32_t room, uint64_t budget, bool *is_last)
 {
     struct plan_run piece[PIECES_AT_ONCE];
     struct plan_cursor at = *leg->cursor;
@@ -52,6 +55,7 @@ static uint32_t make(const struct path_leg *leg, struct net_run *runs, uint32_t 
             budget -= piece[added].bytes;
         pieces += added;
     } while (added == got && got > 0 && pieces < PIECES_MOST);
+    *is_last = added == got && plan_at_end(leg->transfer, &at);
     return n;
 }
 
@@ -61,10 +65,12 @@ int64_t runs_move(const struct net *net, const struct path_leg *leg, uint64_t bu
     struct net_move move = {
         .peer = leg->peer, .write = leg->write, .tag = leg->tag, .theirs = leg->theirs, .runs = runs};
     uint64_t taken = 0;
+    bool is_last;
     while (taken < budget) {
         int64_t more = net->room(net->self, leg->peer);
         if (more > 0) {
-            move.num_runs = make(leg, runs, (uint32_t)more, budget - taken);
+            move.num_runs = make(leg, runs, (uint32_t)more, budget - taken, &is_last);
+            move.board = is_last ? leg->board : 0;
             more = move.num_runs > 0 ? net->move(net->self, &move) : 0;
         }
         if (more <= 0) /* an error after something was taken comes back at the next call */

@@ -151,6 +151,25 @@ static void learn(struct rma *r, struct rma_op *op, int rc, uint64_t now)
         rma_peer_flush(&r->peers, p);
 }
 
+/*
+ * Data are complete behind which the leg's generation is to be read: that is left to what of the leg is still under
+ * way, or begun. True: begun, and the operation goes on as that.
+ */
+static bool goes_on(struct rma *r, struct rma_op *op)
+{
+    const uint64_t board = op->board;
+    struct rma_op *other = rma_requests_data(&r->requests, op->peer, op->tag);
+    op->board = 0;
+    if (board == 0 || op->error || op->is_forgotten)
+        return false;
+    if (other != NULL) {
+        other->board = board;
+        return false;
+    }
+    return rma_read_check(r, op->peer, board, sizeof(uint64_t)) == 0 && admit(r, op->peer, false) == 0 &&
+           rma_read_behind(r, op, board) == 0;
+}
+
 static void trace(const struct rma *r, const struct rma_op *op, uint64_t now)
 {
     if (r->world->log->timeline != NULL && rma_op_is_data(op))
@@ -178,8 +197,11 @@ static void complete(struct rma *r, struct rma_op *op, int rc, uint64_t now)
         if (!op->is_forgotten && !op->sieve->write) /* what is given up must not come into its blocks any more */
             sieve_empty(op->sieve);
         sieve_give_back(&r->sieves, op->sieve);
+        op->sieve = NULL;
     }
     trace(r, op, now);
+    if (goes_on(r, op))
+        return;
     op->ends_tag = op->is_forgotten && is_last(r, op);
     rma_op_finish(&r->ops, op);
 }
@@ -248,6 +270,10 @@ static struct port_event event_of(const struct rma_op *op)
         if (!op->error)
             memcpy(&e.generation, op->landing, sizeof e.generation);
         break;
+    case RMA_PROOF:
+        if (!op->error)
+            memcpy(&e.generation, op->landing, sizeof e.generation);
+        /* fallthrough */
     case RMA_DATA:
         e.kind = PORT_MOVED;
         e.moved = op->bytes;
@@ -275,7 +301,7 @@ static int hand_out(struct rma *r, struct port_event *events, int max)
         }
         if (op->is_forgotten)
             continue;
-        if (op->kind == RMA_WORD && !is_synced) {
+        if ((op->kind == RMA_WORD || op->kind == RMA_PROOF) && !is_synced) {
             /* Whoever gets the word reports the bytes that came before it: they must be visible to loads. */
             windows_sync(r->windows);
             is_synced = true;

@@ -5,6 +5,9 @@
  * Its parts, from below: rma_op (operations), rma_peer (what is known of each rank), rma_requests (open requests and
  * their limits), rma_read and rma_batch (issue operations), and this one, which admits, completes and answers.
  *
+ * GENERATIONS. MPI keeps no order between two gets, so the word behind a leg is asked for when the last request of the
+ * leg's data is complete, whichever that is. Where it cannot be asked for at that moment, nothing is told of it.
+ *
  * SILENT PEERS. A peer whose operation is open for too long is overdue: nothing new goes to it but a probe now and
  * then. Where the probe completes, what was issued long before it has completed too, and MPI lost that completion: a
  * flush settles it.

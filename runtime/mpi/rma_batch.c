@@ -23,6 +23,14 @@ struct place {
     uint64_t done;
 };
 
+static uint64_t bytes_of(const struct net_move *m)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < m->num_runs; i++)
+        bytes += m->runs[i].count * m->runs[i].bytes;
+    return bytes;
+}
+
 /* Moves on by bytes of one piece. */
 static void pass(const struct net_move *m, struct place *at, uint64_t bytes)
 {
@@ -124,21 +132,22 @@ static int issue_piece(bool write, int rank, MPI_Win win, const struct sieve_pie
  * Only the last piece has a request: the quirks table says that this one completes the others too. After an error
  * op->runs is the number of pieces that were begun.
  */
-static int issue_batch(struct rma *r, struct rma_op *op, bool write, const struct batch *batch)
+static int issue_batch(struct rma *r, struct rma_op *op, const struct net_move *m, const struct batch *batch)
 {
     MPI_Request request = MPI_REQUEST_NULL;
     struct rma_peer *p = r->peers.by_rank[op->peer];
     const int rank = address_of(r->windows, op->peer).rank;
     for (uint32_t i = 0; i < batch->num; i++) {
-        int rc = issue_piece(write, rank, batch->win, &batch->piece[i], i + 1 < batch->num ? NULL : &request);
+        int rc = issue_piece(m->write, rank, batch->win, &batch->piece[i], i + 1 < batch->num ? NULL : &request);
         if (rc != MPI_SUCCESS) {
             op->runs = i;
             if (i > 0)
                 rma_peer_keep_stray(p, op);
-            return rma_peer_poison(&r->peers, p, write ? "a put" : "a get", rc);
+            return rma_peer_poison(&r->peers, p, m->write ? "a put" : "a get", rc);
         }
     }
     op->runs = batch->num;
+    op->board = op->bytes == bytes_of(m) ? m->board : 0;
     rma_peer_count(&r->peers, p, batch->num + 1); /* MPI counts the request as one more */
     rma_requests_add(&r->requests, op, request);
     return 0;
@@ -158,7 +167,7 @@ static int64_t issue_pieces(struct rma *r, const struct net_move *m, uint64_t bu
     struct rma_op *op = rma_op_take(&r->ops, RMA_DATA, m->peer, m->tag);
     for (uint32_t i = 0; i < batch.num; i++)
         op->bytes += batch.piece[i].bytes;
-    error = issue_batch(r, op, m->write, &batch);
+    error = issue_batch(r, op, m, &batch);
     if (error) {
         rma_op_free(&r->ops, op);
         return error;
@@ -206,7 +215,7 @@ static int64_t issue_sieve(struct rma *r, const struct net_move *m, struct sieve
     struct rma_op *op = rma_op_take(&r->ops, RMA_DATA, m->peer, m->tag);
     op->bytes = s->run_bytes;
     op->sieve = s;
-    int error = issue_batch(r, op, m->write, &batch);
+    int error = issue_batch(r, op, m, &batch);
     if (error) {
         if (op->runs == 0)
             sieve_give_back(&r->sieves, s);

@@ -19,6 +19,7 @@ enum rma_kind {
     RMA_READ = 1, /* metadata */
     RMA_WORD,     /* a generation; preset to 0, which no generation is */
     RMA_DATA,     /* runs of a leg, into my pool or out of it */
+    RMA_PROOF,    /* was RMA_DATA, the last of its leg: the generation is read behind it */
     RMA_SETTLE,   /* no request: the answer that a leg's puts are complete at the peer */
     RMA_PROBE     /* a word that nobody asked for: does this peer answer? */
 };
@@ -31,6 +32,7 @@ struct rma_op {
     bool is_forgotten; /* its tag was given up: it has no event of its own any more */
     bool ends_tag;     /* the last forgotten one of its tag: PORT_QUIET comes instead */
     uint64_t tag, bytes, runs, issued_ns;
+    uint64_t board;      /* RMA_DATA: the place of a generation to be read behind all of the leg; 0: none */
     uint8_t *landing;    /* what is read alone: malloc'ed memory for it. NULL after an error: MPI keeps it */
     struct sieve *sieve; /* RMA_DATA: what the runs go through; NULL: each goes straight to its place */
 };

@@ -26,13 +26,14 @@ int rma_read_check(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t
     return 0;
 }
 
-static int get(struct rma *r, struct rma_op *op, uint64_t offset)
+/* Into the operation's landing. */
+static int get(struct rma *r, struct rma_op *op, uint64_t offset, uint64_t bytes)
 {
     MPI_Request request;
     struct rma_peer *p = r->peers.by_rank[op->peer];
     const struct address at = address_of(r->windows, op->peer);
-    int rc = MPI_Rget(op->landing, (int)op->bytes, MPI_BYTE, at.rank, (MPI_Aint)(at.base + offset), (int)op->bytes,
-                      MPI_BYTE, at.window, &request);
+    int rc = MPI_Rget(op->landing, (int)bytes, MPI_BYTE, at.rank, (MPI_Aint)(at.base + offset), (int)bytes, MPI_BYTE,
+                      at.window, &request);
     if (rc != MPI_SUCCESS)
         return rma_peer_poison(&r->peers, p, "MPI_Rget", rc);
     rma_peer_count(&r->peers, p, 2); /* MPI counts the request as one more */
@@ -49,9 +50,25 @@ int rma_read_issue(struct rma *r, enum rma_kind kind, uint32_t peer, uint64_t of
     op->bytes = bytes;
     op->landing = calloc(1, bytes);
     if (op->landing != NULL)
-        error = get(r, op, offset);
+        error = get(r, op, offset, bytes);
     if (error)
         rma_op_free(&r->ops, op);
+    return error;
+}
+
+int rma_read_behind(struct rma *r, struct rma_op *op, uint64_t offset)
+{
+    int error = BATON_ENOMEM;
+    const enum rma_kind kind = op->kind;
+    op->kind = RMA_PROOF;
+    op->landing = calloc(1, sizeof(uint64_t));
+    if (op->landing != NULL)
+        error = get(r, op, offset, sizeof(uint64_t));
+    if (error) {
+        free(op->landing);
+        op->landing = NULL;
+        op->kind = kind;
+    }
     return error;
 }
 

@@ -20,6 +20,9 @@ int rma_read_check(const struct rma *r, uint32_t peer, uint64_t offset, uint64_t
 /** Reads them, once they were checked. 0, BATON_EAGAIN (no operation is free), BATON_ENOMEM, BATON_EPEER. */
 int rma_read_issue(struct rma *r, enum rma_kind kind, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 
+/** Reads a word behind data that are complete, as the same operation from now on. 0; or as above: it is as it was. */
+int rma_read_behind(struct rma *r, struct rma_op *op, uint64_t offset);
+
 /** Reads a word that nobody asked for, to find out whether the peer answers: at most one in park_ms. */
 void rma_read_probe(struct rma *r, struct rma_peer *p, uint64_t now);
 

@@ -204,6 +204,17 @@ uint32_t rma_requests_count(const struct rma_requests *q, uint32_t peer, uint64_
     return n;
 }
 
+struct rma_op *rma_requests_data(const struct rma_requests *q, uint32_t peer, uint64_t tag)
+{
+    for (uint32_t i = 0; i < q->num_active; i++)
+        if (rma_op_is_data(q->active_op[i]) && rma_op_is_of(q->active_op[i], peer, tag))
+            return q->active_op[i];
+    for (uint32_t i = 0; i < q->num_parked; i++)
+        if (rma_op_is_data(q->parked_op[i]) && rma_op_is_of(q->parked_op[i], peer, tag))
+            return q->parked_op[i];
+    return NULL;
+}
+
 void rma_requests_forget(struct rma_requests *q, uint32_t peer, uint64_t tag)
 {
     for (uint32_t i = 0; i < q->num_active; i++)

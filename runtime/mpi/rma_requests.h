@@ -86,6 +86,8 @@ void rma_requests_unpark(struct rma_requests *q, uint32_t at);
 
 /** Open operations of that tag. */
 uint32_t rma_requests_count(const struct rma_requests *q, uint32_t peer, uint64_t tag);
+/** One of them that moves data; NULL: none does. */
+struct rma_op *rma_requests_data(const struct rma_requests *q, uint32_t peer, uint64_t tag);
 /** Marks them as forgotten. */
 void rma_requests_forget(struct rma_requests *q, uint32_t peer, uint64_t tag);
 

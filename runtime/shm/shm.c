@@ -30,6 +30,7 @@ struct copying {
     UT_hash_handle hh;
     uint32_t jobs, peer;
     bool parked, write;
+    uint64_t board; /* the place of the peer's generation word, to be read behind the last job; 0: it is not */
 };
 
 struct neighbour {
@@ -82,6 +83,21 @@ static void answers_free(struct answer **list)
         DL_DELETE(*list, a);
         free(a);
     }
+}
+
+/* ---- generations ------------------------------------------------------------------------------------------------- */
+
+static bool holds_word(const struct shm_segment *segment, uint64_t offset)
+{
+    return offset <= segment->bytes && segment->bytes - offset >= 8 && offset % 8 == 0;
+}
+
+/* copy_collect acquired the workers' last stores and loads; the full fence keeps what follows behind them. */
+static uint64_t read_word(const struct shm_segment *segment, uint64_t offset)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit((const _Atomic uint64_t *)(const void *)(segment->mapped + offset),
+                                memory_order_acquire);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
@@ -137,6 +153,9 @@ static bool job_ended(struct shm *s, const struct copy_end *end, struct port_eve
         return true;
     }
     bool parked = c->parked, last = --c->jobs == 0;
+    uint64_t generation = 0;
+    if (last && !parked && end->error == 0 && c->board != 0)
+        generation = read_word(&s->neighbours[c->peer].segment, c->board);
     s->queued -= end->bytes;
     if (end->error == BATON_ESYSTEM)
         log_line(s->log, LOG_ERROR, "cross-memory attach %s rank %u failed: %s: is the memory of one side gone?",
@@ -149,6 +168,7 @@ static bool job_ended(struct shm *s, const struct copy_end *end, struct port_eve
     *event = (struct port_event){.kind = parked ? PORT_QUIET : PORT_MOVED,
                                  .tag = end->tag,
                                  .moved = end->bytes,
+                                 .generation = generation,
                                  .error = parked ? 0 : end->error};
     return !parked || last;
 }
@@ -183,15 +203,12 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct shm *s = self;
     const struct shm_segment *segment = &s->neighbours[peer].segment;
-    if (offset > segment->bytes || segment->bytes - offset < 8 || offset % 8 != 0)
+    if (!holds_word(segment, offset))
         return BATON_EMESSAGE;
     struct answer *a = answer_add(s, PORT_BOARD, tag, 0);
     if (a == NULL)
         return BATON_EAGAIN;
-    /* copy_collect acquired the workers' last stores and loads; the full fence keeps what follows behind them. */
-    atomic_thread_fence(memory_order_seq_cst);
-    const _Atomic uint64_t *word = (const void *)(segment->mapped + offset);
-    a->event.generation = atomic_load_explicit(word, memory_order_acquire);
+    a->event.generation = read_word(segment, offset);
     return 0;
 }
 
@@ -207,8 +224,8 @@ static bool is_for_reactor(const struct shm *s, const struct copy_job *job)
            (s->inlined == 0 || s->inlined + job->bytes <= most);
 }
 
-/* False: no memory, and nothing was copied. */
-static bool copy_here(struct shm *s, const struct copy_job *job)
+/* False: no memory, and nothing was copied. Workers have nothing of the leg. */
+static bool copy_here(struct shm *s, const struct path_leg *leg, uint64_t board, const struct copy_job *job)
 {
     struct answer *a = answer_add(s, PORT_MOVED, job->tag, 0);
     if (a == NULL)
@@ -216,13 +233,15 @@ static bool copy_here(struct shm *s, const struct copy_job *job)
     const struct copy_end end = copy_now(job);
     a->event.moved = end.bytes;
     a->event.error = end.error;
+    if (board != 0 && end.error == 0)
+        a->event.generation = read_word(&s->neighbours[leg->peer].segment, board);
     trace(s, &end, "copy");
     s->inlined += end.bytes;
     return true;
 }
 
 /* Hands it to a worker. False: there is no room for it. */
-static bool copy_there(struct shm *s, const struct path_leg *leg, const struct copy_job *job)
+static bool copy_there(struct shm *s, const struct path_leg *leg, uint64_t board, const struct copy_job *job)
 {
     struct copying *c = copying_of(s, leg->tag);
     if (c == NULL)
@@ -235,6 +254,7 @@ static bool copy_there(struct shm *s, const struct path_leg *leg, const struct c
         return false;
     }
     c->jobs++;
+    c->board = board;
     s->queued += job->bytes;
     return true;
 }
@@ -261,7 +281,8 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
                            .more = !plan_at_end(leg->transfer, &behind),
                            .is_timed = s->log->timeline != NULL,
                            .tag = leg->tag};
-    if (!(is_for_reactor(s, &job) ? copy_here(s, &job) : copy_there(s, leg, &job)))
+    const uint64_t board = !job.more && holds_word(&peer->segment, leg->board) ? leg->board : 0;
+    if (!(is_for_reactor(s, &job) ? copy_here(s, leg, board, &job) : copy_there(s, leg, board, &job)))
         return BATON_EAGAIN;
     *leg->cursor = behind;
     return (int64_t)job.bytes;

@@ -337,7 +337,17 @@ static void expect(const struct cache *src, const struct cache *dst, uint32_t pe
                     }
 }
 
-/* Moves everything, chunk by chunk, and answers others meanwhile. Returns the number of gets or puts. */
+static uint32_t told; /* generations that came with the last bytes */
+
+static uint64_t generation_of(uint32_t rank)
+{
+    return UINT64_C(0x0123456789abcdef) + rank;
+}
+
+/*
+ * Moves everything, chunk by chunk, and answers others meanwhile. Returns the number of gets or puts. The generation
+ * may come with the last bytes, if the leg has a place for it, and never with others.
+ */
 static uint64_t move_all(struct fabric *f, struct path_leg *leg, uint64_t total)
 {
     uint64_t taken = 0, moved = 0, runs = 0, deadline = clock_now_ns() + PATIENCE_NS;
@@ -356,6 +366,11 @@ static uint64_t move_all(struct fabric *f, struct path_leg *leg, uint64_t total)
             CHECK(events[i].runs > 0);
             runs += events[i].runs;
             moved += events[i].moved;
+            if (events[i].generation != 0) {
+                CHECK_EQ(events[i].generation, generation_of(leg->peer));
+                CHECK(leg->board != 0 && moved == total);
+                told++;
+            }
         }
     }
     CHECK_EQ(taken, total);
@@ -424,7 +439,7 @@ static void leg_init(struct leg *m, struct fabric *f, bool write, unsigned src_l
     CHECK_EQ(plan_transfer_init(m->transfer, m->plan, 0, tokens, &from, &to, &why), 0);
     m->region = (struct path_region){f->ground.pool_offset, POOL_BYTES};
     m->theirs = (struct path_regions){.num = 1, .region = &m->region};
-    m->leg = (struct path_leg){far_peer(f), write, 42, m->transfer, &m->cursor, &m->theirs};
+    m->leg = (struct path_leg){far_peer(f), write, 42, m->transfer, &m->cursor, &m->theirs, 0};
 }
 
 static void leg_free_plan(struct leg *m)
@@ -445,7 +460,10 @@ static void move_between(struct fabric *f, bool write, unsigned src_layout, unsi
                          uint32_t head_count)
 {
     struct leg m;
+    const uint64_t mine = generation_of(me());
+    memcpy(f->ground.segment + GROUND_META_OFFSET, &mine, sizeof mine);
     leg_init(&m, f, write, src_layout, dst_layout, head_first, head_count);
+    m.leg.board = write ? 0 : GROUND_META_OFFSET;
     move_all(f, &m.leg, m.transfer->bytes);
     if (write) {
         settle(f, m.leg.peer, 42);
@@ -463,6 +481,7 @@ static void move_between(struct fabric *f, bool write, unsigned src_layout, unsi
 static void move_all_ways(bool write)
 {
     struct fabric *f = started();
+    const uint32_t before = told;
     if (f->world.nodes < 2)
         SKIP("one node");
     else {
@@ -472,6 +491,7 @@ static void move_all_ways(bool write)
         move_between(f, write, BATON_LAYOUT_NHD | BATON_LAYOUT_KV_FUSED, BATON_LAYOUT_NHD, 1, 2);
         move_between(f, write, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR, BATON_LAYOUT_NHD | BATON_LAYOUT_BLOCK_MAJOR,
                      0, 4);
+        CHECK(write || told > before); /* of each, where there was room to read it at once */
     }
     closed(f);
 }
@@ -653,7 +673,7 @@ static void refuses_to_move_outside(void)
     uint64_t end = f->ground.pool_offset + POOL_BYTES;
     struct path_region region = {end - 100, c.geometry.bytes};
     const struct path_regions theirs = {.num = 1, .region = &region};
-    struct path_leg leg = {far_peer(f), false, 1, transfer, &cursor, &theirs};
+    struct path_leg leg = {far_peer(f), false, 1, transfer, &cursor, &theirs, 0};
     int outside = f->world.nodes < 2 ? BATON_EINVAL : BATON_EMESSAGE;
     CHECK_EQ(runs_move(&f->net, &leg, 1 << 20), outside);
     region.at = UINT64_MAX - 5;

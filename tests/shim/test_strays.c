@@ -101,7 +101,7 @@ static struct scene *scene_create(bool write, bool sieved)
     assert_int_equal(plan_transfer_init(&s->transfer, s->plan, 0, 8 * TOKENS, &tables, &tables, &why), 0);
     s->region = (struct path_region){0, pool_bytes};
     s->theirs = (struct path_regions){.num = 1, .region = &s->region};
-    s->leg = (struct path_leg){PEER, write, 1, &s->transfer, &s->cursor, &s->theirs};
+    s->leg = (struct path_leg){PEER, write, 1, &s->transfer, &s->cursor, &s->theirs, 0};
     s->owner = with_rma_create(&s->settings, &s->quirks, 0, 2, pools[0], pool_bytes);
     s->rma = with_rma_of(s->owner);
     fake_address = address;
@@ -438,6 +438,217 @@ static void test_a_sieve_is_given_up(void **state)
         assert_int_equal(pools[0][at], 0x77);
     assert_true(s->rma->sieves.num > 0);
     assert_non_null(s->rma->sieves.free);
+    scene_destroy(s);
+}
+
+/* ---- generations behind the last bytes --------------------------------------------------------------------------- */
+
+#define RUNS 16u    /* of the leg */
+#define WORD 65536u /* where the peer's generation stands: any place that nothing of the leg is read from */
+
+static uint64_t word_set(uint64_t generation)
+{
+    memcpy(pools[1] + WORD, &generation, sizeof generation);
+    return generation;
+}
+
+/* A whole leg of one batch, whose generation is read behind it. The rule counts from its own get on. */
+static struct scene *scene_with_board(enum shim_fault fault, uint32_t nth)
+{
+    struct scene *s = scene_create(false, false);
+    s->leg.board = WORD;
+    word_set(70);
+    rule(SHIM_RGET, fault, nth);
+    assert_int_equal(s->transfer.bytes, RUNS * RUN_BYTES);
+    assert_int_equal(move(s, 7, RUNS), RUNS * RUN_BYTES);
+    return s;
+}
+
+/* All events until none comes. */
+static int events_of(struct scene *s, struct port_event *out)
+{
+    int n = 0;
+    for (int turn = 0; turn < 6; turn++) {
+        rma_release(s->rma);
+        n += rma_progress(s->rma, out + n, 8);
+    }
+    assert_in_range(n, 0, 8);
+    return n;
+}
+
+static void assert_moved(const struct port_event *e, uint32_t runs, uint64_t generation)
+{
+    assert_int_equal(e->kind, PORT_MOVED);
+    assert_int_equal(e->tag, 7);
+    assert_int_equal(e->error, 0);
+    assert_int_equal(e->moved, runs * RUN_BYTES);
+    assert_int_equal(e->runs, runs);
+    assert_int_equal(e->generation, generation);
+}
+
+/* The word is read once all of the leg has landed, not behind the batch that took the last bytes. */
+static void test_a_generation_comes_last(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    struct port_event e[8];
+    s->leg.board = WORD;
+    word_set(70);
+    rule(SHIM_RGET, SHIM_LATE, 1);
+    assert_int_equal(move(s, 7, 10), 10 * RUN_BYTES);
+    assert_int_equal(move(s, 7, 6), 6 * RUN_BYTES);
+    assert_int_equal(events_of(s, e), 1);
+    assert_moved(e, 6, 0);
+    assert_int_equal(shim_calls(SHIM_RGET), 2); /* no word was read yet */
+    word_set(71);
+    pass(2 * LATE);
+    assert_int_equal(events_of(s, e), 1);
+    assert_moved(e, 10, 71);
+    assert_int_equal(shim_calls(SHIM_RGET), 3);
+    QUIET(s, 7);
+    scene_destroy(s);
+}
+
+/* Two batches that complete together; one that took all; one whose runs go through a sieve. */
+static void test_a_generation_comes_once(void **state)
+{
+    (void)state;
+    struct port_event e[8];
+    struct scene *s = scene_create(false, false);
+    s->leg.board = WORD;
+    shim_set(NULL);
+    word_set(70);
+    move(s, 7, 10);
+    move(s, 7, 6);
+    assert_int_equal(events_of(s, e), 2);
+    assert_moved(&e[0], 10, 0);
+    assert_moved(&e[1], 6, 70);
+    assert_int_equal(shim_calls(SHIM_RGET), 3);
+    scene_destroy(s);
+
+    s = scene_with_board(SHIM_LATE, 99);
+    assert_int_equal(events_of(s, e), 1);
+    assert_moved(e, RUNS, 70);
+    scene_destroy(s);
+
+    s = scene_create(false, true);
+    s->leg.board = 8;
+    s->leg.tag = 7;
+    shim_set(NULL);
+    int64_t taken = runs_move(with_rma_net(s->owner), &s->leg, s->transfer.bytes);
+    assert_int_equal(taken, s->transfer.bytes);
+    const int n = events_of(s, e);
+    assert_in_range(n, 1, 8);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(e[i].generation, i == n - 1 ? UINT64_C(0x1111111111111111) : 0);
+    assert_non_null(s->rma->sieves.free);
+    scene_destroy(s);
+}
+
+/* It was asked for none, or for one outside of the segment: the core asks, and hears that. */
+static void test_no_generation(void **state)
+{
+    (void)state;
+    static const uint64_t boards[] = {0, UINT64_MAX - 7};
+    for (int i = 0; i < 2; i++) {
+        struct scene *s = scene_create(false, false);
+        struct port_event e[8];
+        shim_set(NULL);
+        s->leg.board = boards[i];
+        move(s, 7, RUNS);
+        assert_int_equal(events_of(s, e), 1);
+        assert_moved(e, RUNS, 0);
+        assert_int_equal(shim_calls(SHIM_RGET), 1);
+        scene_destroy(s);
+    }
+}
+
+/* No place for one more read: the core asks when there is one. */
+static void test_no_room_for_a_generation(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create(false, false);
+    struct port_event e[8];
+    with_rma_settings(s->owner)->rma_peer_requests = 1;
+    rule(SHIM_RGET, SHIM_LATE, 1);
+    assert_int_equal(rma_read(s->rma, PEER, 0, 8, 8), 0);
+    s->leg.board = WORD;
+    word_set(70);
+    assert_int_equal(move(s, 7, RUNS), RUNS * RUN_BYTES);
+    assert_int_equal(events_of(s, e), 1);
+    assert_moved(e, RUNS, 0);
+    pass(2 * LATE);
+    assert_int_equal(events_of(s, e), 1);
+    assert_int_equal(e->kind, PORT_READ);
+    scene_destroy(s);
+}
+
+/* The call is refused, or its request fails. The bytes have landed: nothing is a stray. */
+static void test_a_generation_that_fails(void **state)
+{
+    (void)state;
+    struct port_event e[8];
+    struct scene *s = scene_with_board(SHIM_FAIL, 2);
+    assert_int_equal(events_of(s, e), 1);
+    assert_moved(e, RUNS, 0);
+    assert_int_equal(rma_read_word(s->rma, PEER, WORD, 7), BATON_EPEER);
+    QUIET(s, 7);
+    scene_destroy(s);
+
+    s = scene_with_board(SHIM_BREAK, 2);
+    pass(LATE / 8);
+    assert_int_equal(events_of(s, e), 0);
+    pass(LATE / 8);
+    assert_int_equal(events_of(s, e), 1);
+    assert_int_equal(e->kind, PORT_MOVED);
+    assert_int_equal(e->error, BATON_EPEER);
+    assert_int_equal(e->generation, 0);
+    assert_int_equal(e->moved, RUNS * RUN_BYTES);
+    QUIET(s, 7);
+    scene_destroy(s);
+}
+
+/* Given up while the word is read, or while the last bytes are under way. */
+static void test_a_generation_is_given_up(void **state)
+{
+    (void)state;
+    for (uint32_t nth = 1; nth <= 2; nth++) {
+        struct port_event e[8];
+        struct scene *s = scene_with_board(SHIM_LATE, nth);
+        assert_int_equal(events_of(s, e), 0);
+        assert_int_equal(shim_calls(SHIM_RGET), nth);
+        assert_int_equal(rma_park(s->rma, PEER, 7), PATH_PARK_LATER);
+        assert_int_equal(events_of(s, e), 0);
+        pass(2 * LATE);
+        assert_int_equal(events_of(s, e), 1);
+        assert_int_equal(e->kind, PORT_QUIET);
+        assert_int_equal(e->tag, 7);
+        assert_int_equal(shim_calls(SHIM_RGET), nth); /* none is read of what is given up */
+        assert_int_equal(rma_open_ops(s->rma), 0);
+        QUIET(s, 7);
+        scene_destroy(s);
+    }
+}
+
+/* The leg's batches do not come in time, and are parked: the word is read behind the last of them all the same. */
+static void test_a_generation_of_a_silent_peer(void **state)
+{
+    (void)state;
+    struct port_event e[8];
+    struct scene *s = scene_create(false, false);
+    s->leg.board = WORD;
+    shim_set(&(struct shim_rule){.call = SHIM_RGET, .fault = SHIM_LATE, .nth = 1, .times = 100, .late_ns = LATE});
+    word_set(70);
+    move(s, 7, 10);
+    move(s, 7, 6);
+    until_parked(s, 2);
+    shim_set(NULL);
+    word_set(71);
+    pass(2 * LATE);
+    assert_int_equal(events_of(s, e), 2);
+    assert_int_equal(e[0].generation, 0);
+    assert_int_equal(e[1].kind, PORT_MOVED);
+    assert_int_equal(e[1].generation, 71);
     scene_destroy(s);
 }
 
@@ -833,6 +1044,13 @@ int main(void)
         cmocka_unit_test(test_given_up_while_it_is_parked),
         cmocka_unit_test(test_given_up_once_it_has_completed),
         cmocka_unit_test(test_a_sieve_is_given_up),
+        cmocka_unit_test(test_a_generation_comes_last),
+        cmocka_unit_test(test_a_generation_comes_once),
+        cmocka_unit_test(test_no_generation),
+        cmocka_unit_test(test_no_room_for_a_generation),
+        cmocka_unit_test(test_a_generation_that_fails),
+        cmocka_unit_test(test_a_generation_is_given_up),
+        cmocka_unit_test(test_a_generation_of_a_silent_peer),
         cmocka_unit_test(test_a_completion_is_lost),
         cmocka_unit_test(test_a_completion_is_lost_and_given_up),
         cmocka_unit_test(test_nothing_is_settled_of_a_silent_peer),

@@ -187,6 +187,7 @@ static void a_want_hears_that_all_was_read(void **state)
     world_words = false;
     WORLD(w, one_to_one);
     warm(&w, 1);
+    w.asks = true;
     w.board_ns = 10 * MS;
     baton_id_t o = world_offer(&w, 0, "key", 3, 1, TOKENS, 1000);
     baton_id_t d = world_want(&w, 1, "P", "key", 1, 1, TOKENS, 100);

@@ -58,6 +58,24 @@ static void test_an_event_names_the_path(void **state)
     }
 }
 
+/* Where the path tells the generation with the last bytes, it is not asked for. A push needs none. */
+static void test_generations_are_asked_for_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        WORLD(w, one_to_one);
+        w.asks = i & 1;
+        w.chunk = i & 2 ? 100 : UINT64_MAX; /* several moves under way together */
+        world_fill(&w, 0, 7, 3, 2, 18);
+        world_offer(&w, 0, "key", 3, 2, 18, 1000);
+        baton_id_t d = world_want(&w, 1, "P", "key", 1, 3, 18, 1000);
+        DONE_AFTER(&w, 1, d, 50 * MS);
+        assert_int_equal(world_wrong(&w, 1, 7, 1, 3, 18), 0);
+        assert_int_equal(w.boards, w.asks && world_mode != BATON_MODE_PUSH);
+        world_fini(&w);
+    }
+}
+
 static void test_want_then_offer(void **state)
 {
     (void)state;
@@ -899,6 +917,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_offer_then_want),
         cmocka_unit_test(test_an_event_names_the_path),
+        cmocka_unit_test(test_generations_are_asked_for_once),
         cmocka_unit_test(test_want_then_offer),
         cmocka_unit_test(test_fewer_tokens_than_offered),
         cmocka_unit_test(test_more_tokens_than_offered),

@@ -154,8 +154,8 @@ static int lose_answers(struct world *w, const struct world_message *m)
 }
 
 /*
- * The generation is another one when it is read again, and the producer still grants the same lease, or says nothing.
- * Then nobody knows whether the bytes are those that were offered.
+ * The generation is another one when it is read again, by the path itself or by a call of its own, and the producer
+ * still grants the same lease, or says nothing. Then nobody knows whether the bytes are those that were offered.
  */
 static void test_what_is_stale(void **state)
 {
@@ -163,16 +163,18 @@ static void test_what_is_stale(void **state)
     NOT_BY_WORDS();
     if (world_mode == BATON_MODE_PUSH)
         return; /* a push reads no generation again */
-    for (int silent = 0; silent < 2; silent++) {
+    for (int i = 0; i < 4; i++) {
+        const bool silent = i & 1;
         WORLD(w, halves);
         bool lost = false;
+        w.asks = i >> 1;
         w.user = &lost;
         w.rule = lose_answers;
         w.on_move = spoil_the_board;
         w.settings.resend_ms = 5;
         baton_id_t o[2], d;
-        for (uint32_t i = 0; i < 2; i++)
-            o[i] = world_offer(&w, i, "key", 0, 1, TOKENS, 500);
+        for (uint32_t k = 0; k < 2; k++)
+            o[k] = world_offer(&w, k, "key", 0, 1, TOKENS, 500);
         d = world_want(&w, D0, "P", "key", 0, 1, TOKENS, 1000);
         while (w.ranks[P0].moves == 0)
             world_run(&w, w.now + MS / 100);
@@ -184,8 +186,8 @@ static void test_what_is_stale(void **state)
         assert_non_null(strstr(world_event(&w, D0, d)->detail, silent ? "does not say why" : "the same lease again"));
         lost = false;
         world_run(&w, w.now + 2000 * MS);
-        for (uint32_t i = 0; i < 2; i++)
-            ENDED(&w, i, o[i], BATON_STATUS_FAILED, BATON_ESTALE);
+        for (uint32_t k = 0; k < 2; k++)
+            ENDED(&w, k, o[k], BATON_STATUS_FAILED, BATON_ESTALE);
         world_fini(&w);
     }
 }

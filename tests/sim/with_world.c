@@ -30,6 +30,7 @@ struct due {
     uint64_t tag, offset;
     uint32_t bytes;
     bool parked, write;
+    uint64_t board; /* MOVE: where the generation stands that is read behind it; 0: it is not */
     const struct plan_transfer *transfer;
     struct plan_cursor cursor;
     struct due *prev, *next;
@@ -97,6 +98,7 @@ static int fake_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes,
 static int fake_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct world_rank *r = self;
+    r->world->boards++;
     later(r->world, DUE_BOARD, r->world->board_ns, peer, r->rank, tag, 0)->offset = offset;
     return 0;
 }
@@ -124,6 +126,7 @@ static int64_t fake_move(void *self, const struct path_leg *leg, uint64_t budget
     d->write = leg->write;
     d->cursor = *leg->cursor;
     d->offset = plan_skip(leg->transfer, leg->cursor, budget < w->chunk ? budget : w->chunk);
+    d->board = plan_at_end(leg->transfer, leg->cursor) && !w->asks ? leg->board : 0;
     return (int64_t)d->offset;
 }
 
@@ -237,7 +240,12 @@ static void move_land(struct world *w, struct due *d)
     w->ranks[d->from].moves++;
 }
 
-static bool others_parked(const struct world *w, const struct due *d)
+static uint64_t generation_at(const struct world *w, uint32_t rank, uint64_t offset)
+{
+    return w->ranks[rank].board[(offset - SEGMENT_BOARD) / 8];
+}
+
+static bool others_move(const struct world *w, const struct due *d)
 {
     const struct due *lists[] = {w->queue, w->held}, *o;
     for (unsigned i = 0; i < 2; i++)
@@ -273,7 +281,7 @@ static int event_from(struct world *w, struct due *d, struct port_event *e)
         return d->parked ? 0 : 1;
     case DUE_BOARD:
         e->kind = PORT_BOARD;
-        e->generation = w->ranks[d->from].board[(d->offset - SEGMENT_BOARD) / 8];
+        e->generation = generation_at(w, d->from, d->offset);
         return d->parked ? 0 : 1;
     case DUE_SETTLE:
         e->kind = PORT_SETTLED;
@@ -292,7 +300,9 @@ static int event_from(struct world *w, struct due *d, struct port_event *e)
         move_land(w, d);
         e->kind = d->parked ? PORT_QUIET : PORT_MOVED;
         e->moved = d->offset;
-        return d->parked && others_parked(w, d) ? 0 : 1;
+        if (d->board != 0 && !others_move(w, d))
+            e->generation = generation_at(w, d->from, d->board);
+        return d->parked && others_move(w, d) ? 0 : 1;
     case DUE_BELL:
         return 0;
     }

@@ -78,6 +78,7 @@ struct world {
     baton_mode_t mode;  /* of the wants that the world_ functions submit */
     bool zero_tail;     /* likewise: BATON_WANT_ZERO_TAIL */
     uint64_t chunk;     /* bytes that a move takes at most */
+    bool asks;          /* no path reads a generation by itself, behind the last bytes */
     uint32_t slots;     /* how many moves may be under way between two ranks; 0: any number */
     uint64_t batch_ns;  /* all that comes to a rank within this time comes in one step, at its end */
     uint32_t attempt;   /* of the offers and wants that the world_ functions submit */
@@ -95,6 +96,7 @@ struct world {
     void *user;
     uint32_t sent[WIRE_TYPE_LAST + 1]; /* by type */
     uint32_t tables;                   /* block tables that were read */
+    uint32_t boards;                   /* generations that were asked for */
 };
 
 struct world_engine {

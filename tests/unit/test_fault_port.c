@@ -281,6 +281,54 @@ static void test_a_move_of_nothing_is_none(void **state)
     plan_destroy(cache.plan);
 }
 
+/* Where the path reads the generation by itself, that is when all has landed. */
+static void test_a_pull_is_spoilt_before_its_generation_is_told(void **state)
+{
+    (void)state;
+    size_t at = 0;
+    cache_make();
+    struct faults *f = make("corrupt@move", cache.bases, false);
+    struct port_event e = {.kind = PORT_MOVED, .tag = 7};
+    move(f, 7, false, 0);
+    assert_int_equal(faults_filter(f, 0, &e, 1), 1);
+    assert_int_equal(spoilt(&at), 0);
+    e.generation = 5;
+    assert_int_equal(faults_filter(f, 0, &e, 1), 1);
+    assert_int_equal(spoilt(&at), 1);
+    faults_destroy(f);
+    plan_destroy(cache.plan);
+}
+
+static uint64_t board_of_leg; /* in the last move */
+
+static int64_t move_noting_board(void *self, const struct path_leg *leg, uint64_t budget)
+{
+    (void)self, (void)budget;
+    board_of_leg = leg->board;
+    return 16;
+}
+
+/* Rules for the reading of generations need a call of its own. */
+static void test_a_rule_for_boards_keeps_them_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rules;
+        uint64_t board;
+    } cases[] = {{"stall@move+0", 4096}, {"stall@board+0", 0}, {"stall@move+0,stall@board#9+0", 0}};
+    struct plan_cursor at = {0};
+    const struct path_leg leg = {.peer = 1, .tag = 2, .cursor = &at, .board = 4096};
+    for (int i = 0; i < 3; i++) {
+        struct faults *f;
+        fill();
+        below.port.path.move = move_noting_board;
+        assert_int_equal(faults_create(cases[i].rules, 0, &below.port, RANKS, NULL, false, &f), 0);
+        assert_int_equal(faults_port(f)->path.move(faults_port(f)->path.self, &leg, 99), 16);
+        assert_int_equal(board_of_leg, cases[i].board);
+        faults_destroy(f);
+    }
+}
+
 static void test_so_many_pulls_wait_to_be_spoilt(void **state)
 {
     (void)state;
@@ -315,6 +363,8 @@ int main(void)
         cmocka_unit_test(test_calls_reach_the_port),
         cmocka_unit_test(test_words_reach_the_port),
         cmocka_unit_test(test_a_pull_is_spoilt_once_it_has_landed),
+        cmocka_unit_test(test_a_pull_is_spoilt_before_its_generation_is_told),
+        cmocka_unit_test(test_a_rule_for_boards_keeps_them_apart),
         cmocka_unit_test(test_a_move_of_nothing_is_none),
         cmocka_unit_test(test_so_many_pulls_wait_to_be_spoilt),
     };

@@ -54,6 +54,7 @@ static struct {
     int room;            /* what the net answers */
     int64_t most, error; /* the bytes that it takes of one move; 0: all. An error: instead */
     uint32_t calls, lists, runs, pieces;
+    uint64_t board;                /* of the last move */
     struct net_run last[NET_RUNS]; /* of the last move */
 } it;
 
@@ -77,6 +78,7 @@ static int64_t move(void *self, const struct net_move *m)
     if (it.error != 0)
         return it.error;
     it.lists++;
+    it.board = m->board;
     it.runs += m->num_runs;
     memcpy(it.last, m->runs, m->num_runs * sizeof it.last[0]);
     for (const struct net_run *r = m->runs; r < m->runs + m->num_runs; r++) {
@@ -105,7 +107,7 @@ static void begin(uint32_t tokens, const uint32_t *from, const uint32_t *to)
     assert_int_equal(plan_compile(&it.src.g, &it.dst.g, &box, 1, &it.plan, &why), 0);
     assert_int_equal(plan_transfer_init(&it.transfer, it.plan, 0, tokens, &src, &dst, &why), 0);
     it.net = (struct net){.room = room, .move = move};
-    it.leg = (struct path_leg){3, true, 77, &it.transfer, &it.cursor, &it.theirs};
+    it.leg = (struct path_leg){3, true, 77, &it.transfer, &it.cursor, &it.theirs, 0};
     it.room = NET_RUNS;
     it.from = malloc(it.src.g.bytes);
     it.to = calloc(1, it.dst.g.bytes);
@@ -204,6 +206,31 @@ static void test_the_cursor_follows_what_is_taken(void **state)
     }
 }
 
+/* The generation is to be read behind the last run alone, however many lists there are. */
+static void test_the_last_runs_carry_the_board(void **state)
+{
+    (void)state;
+    static const int rooms[] = {1, 3, 19, 20, NET_RUNS};
+    for (unsigned i = 0; i < 5 * 2; i++) {
+        cache_init(&it.src, BATON_LAYOUT_HND, 16, 0, HEADS);
+        cache_init(&it.dst, BATON_LAYOUT_NHD, 16, 0, HEADS);
+        begin(160, far_apart, elsewhere);
+        it.room = rooms[i / 2];
+        it.most = i % 2 ? 5000 : 0;
+        it.leg.board = 4096;
+        while (runs_move(&it.net, &it.leg, 20000) > 0) {
+            struct plan_cursor at = it.cursor;
+            const bool ends = plan_at_end(&it.transfer, &at);
+            if (ends)
+                assert_int_equal(it.board, 4096);
+            else if (it.most == 0)
+                assert_int_equal(it.board, 0);
+        }
+        assert_int_equal(it.board, 4096);
+        end();
+    }
+}
+
 /* An error comes back at once where nothing was taken, else at the next call. */
 static void test_errors(void **state)
 {
@@ -251,9 +278,11 @@ static void test_an_error_behind_what_was_taken(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens_of_a_block_are_one_run), cmocka_unit_test(test_blocks_at_equal_steps_are_one_run),
-        cmocka_unit_test(test_the_cursor_follows_what_is_taken), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_an_error_behind_what_was_taken)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tokens_of_a_block_are_one_run),
+                                       cmocka_unit_test(test_blocks_at_equal_steps_are_one_run),
+                                       cmocka_unit_test(test_the_cursor_follows_what_is_taken),
+                                       cmocka_unit_test(test_the_last_runs_carry_the_board),
+                                       cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_an_error_behind_what_was_taken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -316,6 +316,59 @@ static void test_short_moves_are_copied_at_once(void **state)
     }
 }
 
+static void set_generation(struct pair *p, uint64_t generation)
+{
+    memcpy(p->segment[PEER] + BOARD_OFFSET, &generation, sizeof generation);
+}
+
+/* The last bytes of a leg bring the generation, which is read behind all of them. Nothing else does. */
+static void last_bytes_bring_the_generation(uint64_t at_once, uint64_t board, bool is_told)
+{
+    struct pair p;
+    struct plan_cursor at = {0};
+    struct port_event events[EVENTS];
+    inline_bytes = at_once;
+    pair_init(&p, 1 << 20);
+    inline_bytes = 0;
+    struct path_leg leg = leg_of(&p, false, &at);
+    leg.board = board;
+    set_generation(&p, 70);
+    uint64_t moved = 0, taken = 0, told = 0;
+    while (!plan_at_end(&p.transfer, &at)) {
+        int64_t n = p.path.move(p.path.self, &leg, p.transfer.bytes / 4);
+        assert_true(n > 0);
+        taken += (uint64_t)n;
+        if (at_once > 0) /* else all jobs are under way together */
+            assert_int_equal(next(&p).generation, taken == p.transfer.bytes && is_told ? 70 : 0);
+    }
+    assert_true(taken == p.transfer.bytes);
+    if (at_once == 0) {
+        set_generation(&p, 71); /* before the end of the last job was heard of */
+        while (moved < taken) {
+            int n = progress(&p, events);
+            for (int i = 0; i < n; i++) {
+                assert_int_equal(events[i].kind, PORT_MOVED);
+                moved += events[i].moved;
+                told = events[i].generation;
+                assert_int_equal(told, moved == taken && is_told ? 71 : 0);
+            }
+        }
+    }
+    assert_nothing(&p);
+    pair_fini(&p);
+}
+
+static void test_the_last_bytes_bring_the_generation(void **state)
+{
+    (void)state;
+    for (uint64_t at_once = 0; at_once <= 1 << 16; at_once += 1 << 16) {
+        last_bytes_bring_the_generation(at_once, BOARD_OFFSET, true);
+        last_bytes_bring_the_generation(at_once, 0, false);
+        last_bytes_bring_the_generation(at_once, BOARD_OFFSET + 4, false);
+        last_bytes_bring_the_generation(at_once, UINT64_MAX - 7, false);
+    }
+}
+
 static void test_a_short_move_is_quiet_at_once(void **state)
 {
     (void)state;
@@ -666,6 +719,7 @@ int main(void)
         cmocka_unit_test(test_an_answer_that_is_parked_never_comes),
         cmocka_unit_test(test_legs_move),
         cmocka_unit_test(test_short_moves_are_copied_at_once),
+        cmocka_unit_test(test_the_last_bytes_bring_the_generation),
         cmocka_unit_test(test_a_short_move_is_quiet_at_once),
         cmocka_unit_test(test_many_short_moves_are_for_workers),
         cmocka_unit_test(test_another_way_to_write),

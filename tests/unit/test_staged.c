@@ -239,7 +239,7 @@ static void leg_init(struct leg *l, uint32_t peer, bool write)
     const struct plan_tables from = {.num = 1, .table = {{l->src, BLOCKS, 0}}},
                              to = {.num = 1, .table = {{l->dst, BLOCKS, 0}}};
     assert_int_equal(plan_transfer_init(&l->transfer, l->plan, 0, TOKENS, &from, &to, &why), 0);
-    l->leg = (struct path_leg){peer, write, 7, &l->transfer, &l->cursor, &ranks[peer].mine};
+    l->leg = (struct path_leg){peer, write, 7, &l->transfer, &l->cursor, &ranks[peer].mine, 0};
 }
 
 static uint64_t cache_bytes(void)

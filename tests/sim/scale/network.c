@@ -148,9 +148,15 @@ static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget
     struct scale_rank *r = self;
     struct scale *s = r->scale;
     const uint64_t bytes = plan_skip(leg->transfer, leg->cursor, budget);
-    struct due *d = begin(r, DUE_MOVE, leg->peer, carried(r, leg->peer, bytes), 0);
+    uint64_t at = carried(r, leg->peer, bytes), board = plan_at_end(leg->transfer, leg->cursor) ? leg->board : 0;
+    if (board != 0) {
+        at += 2 * SCALE_LATENCY_NS;
+        s->counts.reads++;
+    }
+    struct due *d = begin(r, DUE_MOVE, leg->peer, at, 0);
     d->tag = leg->tag;
     d->bytes = bytes;
+    d->offset = board;
     s->counts.moves++;
     return (int64_t)bytes;
 }
@@ -240,6 +246,11 @@ static void read_segment(const struct scale *s, struct due *d)
         memcpy(d->data, r->arena + (d->offset - SEGMENT_ARENA), d->bytes);
 }
 
+static uint64_t generation_at(const struct scale *s, const struct due *d)
+{
+    return s->ranks[d->from].board[(d->offset - SEGMENT_BOARD) / 8];
+}
+
 static void event_of(const struct scale *s, struct due *d, struct port_event *e)
 {
     *e = (struct port_event){.peer = d->from, .tag = d->tag, .data = d->data, .bytes = (uint32_t)d->bytes};
@@ -250,9 +261,10 @@ static void event_of(const struct scale *s, struct due *d, struct port_event *e)
         read_segment(s, d);
     } else if (d->kind == DUE_BOARD) {
         e->kind = PORT_BOARD;
-        e->generation = s->ranks[d->from].board[(d->offset - SEGMENT_BOARD) / 8];
+        e->generation = generation_at(s, d);
     } else {
         e->kind = PORT_MOVED;
+        e->generation = d->offset != 0 ? generation_at(s, d) : 0;
         e->moved = d->bytes;
         e->runs = 1;
     }

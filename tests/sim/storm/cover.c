@@ -128,7 +128,9 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
         else if (op->kind == OP_TAIL)
             count("tail", events[e->kind]);
         else
-            count(mover_name((struct mover *)op), e->error ? "error" : events[e->kind]);
+            count(mover_name((struct mover *)op), e->error                                      ? "error"
+                                                  : e->kind == PORT_MOVED && e->generation != 0 ? "moved, generation"
+                                                                                                : events[e->kind]);
         return;
     }
     if (wire_decode(e->data, e->bytes, &m) != 0)

@@ -20,6 +20,7 @@ enum due_kind {
     DUE_READ,
     DUE_BOARD,
     DUE_MOVE,
+    DUE_PROOF,
     DUE_LANDING,
     DUE_STRAY,
     DUE_SETTLE,
@@ -30,7 +31,7 @@ enum due_kind {
 };
 
 struct storm_due {
-    uint64_t at, touch, order; /* when it completes; when it touches memory (MOVE, READ, BOARD) */
+    uint64_t at, touch, order; /* when it completes; when it touches memory (MOVE, PROOF, READ, BOARD) */
     uint64_t issued;           /* MOVE */
     uint64_t came;             /* to a rank that was stopped then; 0: it did not have to wait */
     enum due_kind kind;
@@ -40,6 +41,7 @@ struct storm_due {
     uint32_t from, to; /* the rank that is asked; the rank that gets the event */
     int error;
     uint64_t tag, offset, bytes, generation;
+    uint64_t board; /* MOVE: of its leg's last bytes, where the generation stands that is read behind them; else 0 */
     struct plan_run *runs;
     uint32_t num_runs;
     const struct plan_transfer *zeroed; /* the core keeps the transfer until this completes */
@@ -265,7 +267,7 @@ static void check_asks(struct storm_rank *r, uint64_t tag)
     struct storm *s = r->storm;
     for (uint32_t i = 0; i < s->num_due; i++) {
         const struct storm_due *d = s->heap[i];
-        if (d->kind == DUE_MOVE && d->tag == tag && d->to == r->rank && !d->parked)
+        if ((d->kind == DUE_MOVE || d->kind == DUE_PROOF) && d->tag == tag && d->to == r->rank && !d->parked)
             storm_fail(s, "rank %u asks for something by a tag whose bytes are under way", r->rank);
     }
 }
@@ -356,6 +358,13 @@ bool storm_has_room(struct storm *s, uint32_t rank, uint32_t peer)
     return s->ranks[rank].moving[0] < s->slots && p->moving < s->peer_slots && !p->overdue;
 }
 
+/* Where a generation is read by the move that takes the rest of a leg. 0: that leg's is asked for. */
+static uint64_t board_behind(const struct storm *s, const struct path_leg *leg)
+{
+    const bool can = s->proves && storm_hash(s->seed ^ leg->tag) % 4 != 0;
+    return can && plan_at_end(leg->transfer, leg->cursor) ? leg->board : 0;
+}
+
 static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct storm_rank *r = self;
@@ -377,6 +386,7 @@ static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget
     r->moving[shares_node(s, r->rank, leg->peer)]++;
     d->write = leg->write;
     take_runs(d, leg->transfer, from);
+    d->board = board_behind(s, leg);
     d->captures = leg->write && s->local_puts && !shares_node(s, r->rank, leg->peer);
     if (draw(s, r->rank, leg->peer, 1000) < s->strays && !shares_node(s, r->rank, leg->peer))
         return go_astray(r, d, leg);
@@ -421,7 +431,7 @@ static enum path_park port_park(void *self, uint32_t peer, uint64_t tag)
             d->kind == DUE_BELL)
             continue;
         d->parked = true;
-        if (d->kind == DUE_MOVE)
+        if (d->kind == DUE_MOVE || d->kind == DUE_PROOF)
             answer = PATH_PARK_LATER;
     }
     return went_astray(r, tag) ? PATH_PARK_NEVER : answer;
@@ -640,7 +650,7 @@ static void touch(struct storm *s, struct storm_due *d)
         d->error = BATON_EPEER;
     else if (d->kind == DUE_READ)
         touch_read(s, d);
-    else if (d->kind == DUE_BOARD)
+    else if (d->kind == DUE_BOARD || d->kind == DUE_PROOF)
         d->generation = s->ranks[d->from].board[(d->offset - SEGMENT_BOARD) / 8];
     else
         touch_move(s, d);
@@ -648,14 +658,15 @@ static void touch(struct storm *s, struct storm_due *d)
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
 
-static bool others_parked(const struct storm *s, const struct storm_due *d)
+/* A move of the same leg that is under way. */
+static struct storm_due *other_move(const struct storm *s, const struct storm_due *d)
 {
     for (uint32_t i = 0; i < s->num_due; i++) {
-        const struct storm_due *o = s->heap[i];
+        struct storm_due *o = s->heap[i];
         if (o->kind == DUE_MOVE && o->tag == d->tag && o->to == d->to)
-            return true;
+            return o;
     }
-    return false;
+    return NULL;
 }
 
 static bool event_of(struct storm *s, const struct storm_due *d, struct port_event *e)
@@ -681,12 +692,14 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
         e->kind = PORT_SETTLED;
         return !d->parked;
     case DUE_MOVE:
+    case DUE_PROOF:
         e->kind = d->parked ? PORT_QUIET : PORT_MOVED;
         e->moved = d->bytes;
+        e->generation = d->error != 0 ? 0 : d->generation;
         e->runs = 1;
         if (d->parked)
             e->error = 0;
-        return !d->parked || (!others_parked(s, d) && !went_astray(&s->ranks[d->to], d->tag));
+        return !d->parked || (other_move(s, d) == NULL && !went_astray(&s->ranks[d->to], d->tag));
     case DUE_ZERO:
         zeros_land(s, d);
         e->kind = PORT_WORKED;
@@ -784,7 +797,26 @@ static void come(struct storm *s, const struct storm_due *d)
 {
     free_slot(s, d);
     pair_of(s, d->to, d->from)->overdue = false;
-    storm_note_come(&s->ranks[d->to], d->from, d->tag);
+}
+
+/* Reads the generation behind the last move of a leg that completes. False: there is none to be read, or not yet. */
+static bool prove(struct storm *s, struct storm_due *d)
+{
+    struct storm_due *other = other_move(s, d);
+    if (d->board == 0 || d->parked || d->error != 0)
+        return false;
+    if (other != NULL) {
+        other->board = d->board;
+        return false;
+    }
+    d->kind = DUE_PROOF;
+    d->offset = d->board;
+    d->touched = false;
+    d->came = 0;
+    d->touch = s->now + draw(s, d->to, d->from, STORM_MS / 5);
+    d->at = d->touch + draw(s, d->to, d->from, STORM_MS / 5);
+    push(s, d);
+    return true;
 }
 
 static void deliver(struct storm *s)
@@ -824,8 +856,13 @@ static void deliver(struct storm *s)
         if (s->ranks[d->from].fate != STORM_CRASHED && s->ranks[d->to].fate != STORM_CRASHED)
             touch_move(s, d);
     } else if (!is_never_told(s, d)) {
-        if (d->kind == DUE_MOVE)
+        if (d->kind == DUE_MOVE) {
             come(s, d);
+            if (prove(s, d))
+                return;
+        }
+        if (d->kind == DUE_MOVE || d->kind == DUE_PROOF)
+            storm_note_come(&s->ranks[d->to], d->from, d->tag);
         if (event_of(s, d, &e)) {
             storm_cover(&s->ranks[d->to], &e);
             step(s, &s->ranks[d->to], &e, 1);

@@ -60,6 +60,7 @@ static void draw_character(struct storm *s)
     s->deafened = s->calm && storm_chance(s, 500);
     s->passive = storm_chance(s, 500);
     s->local_puts = storm_chance(s, 500);
+    s->proves = storm_hash(s->seed ^ UINT64_C(0x70726f766573)) % 2 == 0; /* all else is as it is without */
     s->death = (enum storm_death)storm_below(s, 3);
     s->loss = s->calm || storm_chance(s, s->tangled ? 300 : 600) ? 0 : 1 + storm_below(s, s->tangled ? 250 : 80);
     s->twice = storm_chance(s, 500) ? 0 : storm_below(s, 200);

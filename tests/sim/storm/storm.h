@@ -136,6 +136,7 @@ struct storm {
     bool crowded;    /* many requests at a time compete for a few slots */
     bool passive;    /* as by RDMA, one-sided operations need nothing of the rank they are done on */
     bool local_puts; /* a put's completion says nothing of the other side */
+    bool proves;     /* most reads tell the generation with their last bytes */
     enum storm_death death;
     uint32_t loss, twice;       /* messages of 1,000 that are lost, doubled */
     uint32_t damaged;           /* of 1,000, in one to four bits, envelope included, between ranks that send hashes */
