@@ -37,14 +37,32 @@ void control_release(struct control *c)
         fail(c);
 }
 
-/* Takes the envelope off. True: there is a message to be handed out. */
-static bool unwrap(struct control *c, const struct inbox_message *m)
+/* Who speaks in a packet: one of whom the state is known here, to me. NULL: why not. */
+static struct outbox_peer *find_speaker(struct control *c, const struct inbox_message *m, const char **why)
 {
-    struct outbox_peer *p = outbox_peer_of(&c->outbox, m->rank);
-    const char *why = m->bytes < 0 ? "it is too long" : "there is no such rank, or no memory for its state";
+    struct envelope_route route;
+    struct outbox_peer *p = NULL;
+    if (m->bytes < 0)
+        *why = "it is too long";
+    else if (!envelope_read_route(m->data, (uint32_t)m->bytes, &route))
+        *why = "its envelope is malformed";
+    else if (route.to != address_peer(c->world->rank))
+        *why = "it is for another rank";
+    else if ((p = outbox_peer_of(&c->outbox, route.from)) == NULL)
+        *why = "nobody has the number of its sender, or there is no memory for its state";
+    return p;
+}
+
+/* Takes the envelope off. True: there is a message to be handed out, and *from is who speaks. */
+static bool unwrap(struct control *c, const struct inbox_message *m, uint32_t *from)
+{
+    const char *why = NULL;
     enum envelope_kind kind = ENVELOPE_REFUSED;
-    if (p != NULL && m->bytes >= 0)
+    struct outbox_peer *p = find_speaker(c, m, &why);
+    if (p != NULL) {
         kind = envelope_open(&p->counts, m->data, (uint32_t)m->bytes, &why);
+        *from = p->rank;
+    }
     if (why != NULL) {
         count_add(&c->bad, 1);
         log_line(c->world->log, LOG_WARN, "a bad message came from rank %d: %s", (int)m->rank, why);
@@ -79,10 +97,11 @@ static int hand_out(struct control *c, struct port_event *events, int max)
             count_add(&c->bad, 1);
             continue;
         }
-        if (!unwrap(c, &m))
+        uint32_t from = 0;
+        if (!unwrap(c, &m, &from))
             continue;
         events[n++] = (struct port_event){.kind = PORT_MESSAGE,
-                                          .peer = m.rank,
+                                          .peer = from,
                                           .data = m.data + ENVELOPE_BYTES,
                                           .bytes = (uint32_t)m.bytes - ENVELOPE_BYTES};
     }

@@ -18,7 +18,7 @@
 
 #include "mpi/world.h"
 
-#define INBOX_BYTES 2048u /* the longest message, with its envelope */
+#define INBOX_BYTES 2056u /* the longest message, with its envelope */
 #define INBOX_RECEIVES 64 /* posted at any time */
 enum { INBOX_TAG = 1 };   /* on which the messages travel */
 
@@ -26,7 +26,7 @@ enum { INBOX_TAG = 1 };   /* on which the messages travel */
 struct inbox_message {
     const uint8_t *data; /* the envelope and what is behind it; valid until the next inbox_release */
     int bytes;           /* < 0: it is damaged */
-    uint32_t rank;       /* UINT32_MAX: unknown (of a damaged one, which was logged) */
+    uint32_t rank;       /* that brought it; its envelope says who speaks. UINT32_MAX: unknown (damaged, and logged) */
 };
 
 struct inbox {

@@ -264,7 +264,8 @@ static void post_new(struct outbox *o, struct outbox_peer *p, struct slot *slot,
     slot->is_alone = bytes == 0;
     slot->length = ENVELOPE_BYTES + bytes;
     slot->number = p->counts.sent;
-    envelope_seal(&p->counts, slot->bytes, bytes);
+    const struct envelope_route route = {address_peer(o->world->rank), p->rank};
+    envelope_seal(&p->counts, route, slot->bytes, bytes);
     envelope_sent(&p->counts, slot->is_alone);
     post(o, p, slot);
 }

@@ -8,21 +8,23 @@
 #include "wire/bytes.h"
 
 #define MAGIC UINT32_C(0x4c544342) /* "BCTL" */
-#define COUNTS_BYTES 12u           /* magic, number, confirmed; the flags follow */
+#define HASHED_BYTES 20u           /* what stands before the flags */
 #define FLAG_ALONE UINT32_C(1)     /* no message follows, and no credit is taken */
 
-/* The fourth number: whether the envelope stands alone, and 31 bits of a hash of all. */
+/* The last number: whether the envelope stands alone, and 31 bits of a hash of all. */
 static uint32_t flags_of(const uint8_t *packet, uint32_t bytes, bool alone)
 {
-    uint64_t of_envelope = XXH3_64bits_withSeed(packet, COUNTS_BYTES, alone);
+    uint64_t of_envelope = XXH3_64bits_withSeed(packet, HASHED_BYTES, alone);
     uint64_t hash = XXH3_64bits_withSeed(packet + ENVELOPE_BYTES, bytes, of_envelope);
     return ((uint32_t)hash & ~FLAG_ALONE) | (alone ? FLAG_ALONE : 0);
 }
 
-void envelope_seal(const struct envelope_counts *c, uint8_t *packet, uint32_t bytes)
+void envelope_seal(const struct envelope_counts *c, struct envelope_route route, uint8_t *packet, uint32_t bytes)
 {
     struct writer w = {packet, packet + ENVELOPE_BYTES, false};
     put32(&w, MAGIC);
+    put32(&w, route.from);
+    put32(&w, route.to);
     put32(&w, c->sent);
     put32(&w, c->consumed);
     put32(&w, flags_of(packet, bytes, bytes == 0));
@@ -34,10 +36,23 @@ void envelope_sent(struct envelope_counts *c, bool alone)
     c->sent += !alone;
 }
 
+bool envelope_read_route(const uint8_t *in, uint32_t bytes, struct envelope_route *out)
+{
+    struct reader r = {in, in + bytes, false};
+    const bool is_one = bytes >= ENVELOPE_BYTES && get32(&r) == MAGIC;
+    if (is_one) {
+        out->from = get32(&r);
+        out->to = get32(&r);
+    }
+    return is_one;
+}
+
 enum envelope_kind envelope_open(struct envelope_counts *c, const uint8_t *in, uint32_t bytes, const char **why)
 {
     struct reader r = {in, in + bytes, false};
-    uint32_t magic = get32(&r), sequence = get32(&r), confirmed = get32(&r), flags = get32(&r);
+    uint32_t magic = get32(&r);
+    get32(&r), get32(&r); /* the route, by which its reader has found *c */
+    uint32_t sequence = get32(&r), confirmed = get32(&r), flags = get32(&r);
     bool alone = flags & FLAG_ALONE;
     *why = NULL;
     if (r.bad || magic != MAGIC || alone != (bytes == ENVELOPE_BYTES)) {

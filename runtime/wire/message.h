@@ -15,7 +15,7 @@
 #include "wire/version.h"
 
 #define WIRE_MESSAGE_HEADER 36u /* what each message begins with, up to the want's id */
-#define WIRE_MESSAGE_MAX 2032u  /* the control channel adds its 16-byte envelope: 2 KiB in all */
+#define WIRE_MESSAGE_MAX 2032u  /* a network adds an envelope to each */
 #define WIRE_HOST_MAX 64        /* bytes of a host's name, NUL included */
 #define WIRE_DETAIL_MAX 96      /* bytes of a reason, NUL included */
 #define WIRE_LIST_MAX 192u      /* numbers in a list */

@@ -27,11 +27,11 @@ void fuzz_seal_envelope(uint8_t *packet, size_t size)
 {
     if (size < ENVELOPE_BYTES)
         return;
-    bool alone = packet[12] & 1;
-    uint64_t seed = XXH3_64bits_withSeed(packet, 12, alone);
+    bool alone = packet[20] & 1;
+    uint64_t seed = XXH3_64bits_withSeed(packet, 20, alone);
     uint32_t hash = (uint32_t)XXH3_64bits_withSeed(packet + ENVELOPE_BYTES, size - ENVELOPE_BYTES, seed);
     for (int i = 0; i < 4; i++)
-        packet[12 + i] = (uint8_t)(((hash & ~UINT32_C(1)) | alone) >> (8 * i));
+        packet[20 + i] = (uint8_t)(((hash & ~UINT32_C(1)) | alone) >> (8 * i));
 }
 
 void fuzz_seal_row(uint8_t *row)

@@ -45,7 +45,10 @@ static void envelopes(uint8_t *data, uint32_t size)
     struct envelope_counts c = {.sent = 3, .confirmed = 1, .consumed = 7, .returned = 7};
     const char *why;
     struct envelope_counts before = c;
+    struct envelope_route route = {0};
+    const bool has_route = envelope_read_route(data, size, &route);
     enum envelope_kind kind = envelope_open(&c, data, size, &why);
+    MUST(has_route || kind == ENVELOPE_REFUSED);
     MUST(c.confirmed - before.confirmed <= before.sent - before.confirmed);
     MUST(c.consumed - before.consumed <= ENVELOPE_CREDITS);
     MUST(kind != ENVELOPE_MESSAGE || (size > ENVELOPE_BYTES && c.consumed != before.consumed));
@@ -53,10 +56,12 @@ static void envelopes(uint8_t *data, uint32_t size)
     struct envelope_counts peer = {.sent = c.consumed, .confirmed = 7, .consumed = c.confirmed};
     uint8_t out[ENVELOPE_BYTES];
     bool owed = envelope_is_owed(&c);
-    envelope_seal(&c, out, 0);
+    envelope_seal(&c, (struct envelope_route){route.to, route.from}, out, 0);
     envelope_sent(&c, true);
     MUST(envelope_open(&peer, out, sizeof out, &why) == ENVELOPE_ALONE && !envelope_is_owed(&c));
     MUST(envelope_has_credit(&peer) || owed);
+    struct envelope_route back;
+    MUST(envelope_read_route(out, sizeof out, &back) && back.from == route.to && back.to == route.from);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -48,11 +48,12 @@ static void rows_and_envelopes(void)
                            .incarnation = 3,
                            .card_bytes = 100};
     struct envelope_counts c = {.sent = 7, .consumed = 2};
+    const struct envelope_route route = {5, 1};
     wire_row_encode(&row, out);
     save("wire", 50, "\1", 1, out, sizeof out);
-    envelope_seal(&c, sealed, 1);
+    envelope_seal(&c, route, sealed, 1);
     save("wire", 51, "\2", 1, sealed, sizeof sealed);
-    envelope_seal(&c, sealed, 0);
+    envelope_seal(&c, route, sealed, 0);
     save("wire", 52, "\2", 1, sealed, ENVELOPE_BYTES);
 }
 

@@ -33,7 +33,7 @@ struct end {
     struct windows windows;
     struct windows_segment segments[RANKS];
     struct control control;
-    uint32_t got[4096], num_got;
+    uint32_t got[4096], got_from[16], num_got;
 };
 
 static struct logger logger = {.level = LOG_ERROR};
@@ -83,7 +83,9 @@ static void turn(int at)
     assert_true(n >= 0);
     for (int i = 0; i < n; i++) {
         assert_int_equal(events[i].kind, PORT_MESSAGE);
-        assert_int_equal(events[i].peer, !at);
+        if (e->num_got < 16)
+            e->got_from[e->num_got] = events[i].peer;
+        assert_true(events[i].peer == !at || events[i].peer >= 5); /* others are forwarded */
         assert_int_equal(events[i].bytes, 4);
         memcpy(&e->got[e->num_got++], events[i].data, 4);
     }
@@ -495,6 +497,67 @@ static void test_a_message_is_too_long(void **state)
     all_came_in_order(60);
 }
 
+/* Rank 0 brings a packet, whoever speaks in it. */
+static void hand_over(struct envelope_route route, struct envelope_counts *counts)
+{
+    static uint8_t packets[8][ENVELOPE_BYTES + 4];
+    static unsigned next;
+    MPI_Request request;
+    uint8_t *packet = packets[next++ % 8];
+    const uint32_t number = 1000 + counts->sent;
+    memcpy(packet + ENVELOPE_BYTES, &number, sizeof number);
+    envelope_seal(counts, route, packet, sizeof number);
+    envelope_sent(counts, false);
+    assert_int_equal(MPI_Isend(packet, ENVELOPE_BYTES + 4, MPI_BYTE, 1, 0, fake_comm(0), &request), MPI_SUCCESS);
+    turns(1);
+}
+
+/* What is for another rank, or from none, is refused with the reason, and changes nothing of those behind it. */
+static void test_routes_that_lead_nowhere(void **state)
+{
+    (void)state;
+    static const struct {
+        struct envelope_route route;
+        const char *line;
+    } cases[] = {{{0, 0}, "a bad message came from rank 0: it is for another rank"},
+                 {{0, UINT32_MAX}, "a bad message came from rank 0: it is for another rank"},
+                 {{RANKS, 1},
+                  "a bad message came from rank 0: nobody has the number of its sender, or there is no "
+                  "memory for its state"},
+                 {{UINT32_MAX, 1},
+                  "a bad message came from rank 0: nobody has the number of its sender, or there is "
+                  "no memory for its state"}};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct envelope_counts counts = {0};
+        heard.num_lines = 0;
+        logger = (struct logger){.level = LOG_WARN, .sink = hear};
+        hand_over(cases[i].route, &counts);
+        logger = (struct logger){.level = LOG_ERROR};
+        assert_int_equal(heard.num_lines, 1);
+        assert_string_equal(heard.line, cases[i].line);
+        assert_int_equal(ends[1].control.bad, i + 1);
+        assert_int_equal(ends[1].num_got, 0);
+    }
+    send_all(0, 60, 1000);
+    all_came_in_order(60);
+}
+
+/* Who speaks stands in the envelope, not who brought it: each has counts of its own. */
+static void test_one_rank_brings_what_others_say(void **state)
+{
+    (void)state;
+    struct envelope_counts counts[3] = {{0}};
+    struct end *e = &ends[1];
+    for (uint32_t i = 0; i < 6; i++)
+        hand_over((struct envelope_route){5 + i % 3, 1}, &counts[i % 3]);
+    assert_int_equal(e->control.bad, 0);
+    assert_int_equal(e->num_got, 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(e->got_from[i], 5 + i % 3);
+        assert_int_equal(e->got[i], 1000 + i / 3);
+    }
+}
+
 /* No receive can be posted: the channel fails after BATON_PEER_MS, and then refuses sends. */
 static void test_no_receive_can_be_posted(void **state)
 {
@@ -551,6 +614,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_receives_are_interrupted, begin, end),
 #endif
         cmocka_unit_test_setup_teardown(test_a_message_is_too_long, begin, end),
+        cmocka_unit_test_setup_teardown(test_routes_that_lead_nowhere, begin, end),
+        cmocka_unit_test_setup_teardown(test_one_rank_brings_what_others_say, begin, end),
         cmocka_unit_test_setup_teardown(test_no_receive_can_be_posted, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

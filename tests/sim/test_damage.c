@@ -38,9 +38,12 @@ static uint32_t draw(struct session *s, uint32_t below)
 static void seal(uint8_t *packet, uint32_t bytes)
 {
     struct envelope_counts c = {0};
-    memcpy(&c.sent, packet + 4, 4);
-    memcpy(&c.consumed, packet + 8, 4);
-    envelope_seal(&c, packet, bytes - ENVELOPE_BYTES);
+    struct envelope_route route;
+    memcpy(&route.from, packet + 4, 4);
+    memcpy(&route.to, packet + 8, 4);
+    memcpy(&c.sent, packet + 12, 4);
+    memcpy(&c.consumed, packet + 16, 4);
+    envelope_seal(&c, route, packet, bytes - ENVELOPE_BYTES);
 }
 
 static void damage(struct world *w, const struct world_message *m, uint8_t *packet, uint32_t bytes)

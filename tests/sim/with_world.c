@@ -77,7 +77,7 @@ static int fake_send(void *self, uint32_t peer, const void *message, uint32_t by
         struct due *d = later(w, DUE_MESSAGE, w->message_ns, r->rank, peer, 0, ENVELOPE_BYTES + bytes);
         struct envelope_counts *c = &w->counts[r->rank * w->num_ranks + peer];
         memcpy(d->data + ENVELOPE_BYTES, message, bytes);
-        envelope_seal(c, d->data, bytes);
+        envelope_seal(c, (struct envelope_route){r->rank, peer}, d->data, bytes);
         envelope_sent(c, false);
         if (w->damage != NULL)
             w->damage(w, &m, d->data, d->bytes);
@@ -261,7 +261,13 @@ static bool others_move(const struct world *w, const struct due *d)
 static int message_from(struct world *w, const struct due *d, struct port_event *e)
 {
     const char *why;
-    bool good = envelope_open(&w->counts[d->to * w->num_ranks + d->from], d->data, d->bytes, &why) == ENVELOPE_MESSAGE;
+    struct envelope_route route;
+    bool good = envelope_read_route(d->data, d->bytes, &route) && route.to == d->to && route.from < w->num_ranks;
+    if (good) {
+        e->peer = route.from;
+        good =
+            envelope_open(&w->counts[d->to * w->num_ranks + route.from], d->data, d->bytes, &why) == ENVELOPE_MESSAGE;
+    }
     e->kind = PORT_MESSAGE;
     e->data = d->data + ENVELOPE_BYTES;
     e->bytes = d->bytes - ENVELOPE_BYTES;

@@ -14,10 +14,12 @@ struct sent {
     uint8_t bytes[ENVELOPE_BYTES + 1];
 };
 
+static const struct envelope_route route = {3, 9};
+
 static struct sent next(struct envelope_counts *c)
 {
     struct sent s = {{[ENVELOPE_BYTES] = 0x5c}};
-    envelope_seal(c, s.bytes, 1);
+    envelope_seal(c, route, s.bytes, 1);
     envelope_sent(c, false);
     return s;
 }
@@ -32,7 +34,7 @@ static void confirm(struct envelope_counts *from, struct envelope_counts *to)
 {
     uint8_t alone[ENVELOPE_BYTES];
     const char *why;
-    envelope_seal(from, alone, 0);
+    envelope_seal(from, route, alone, 0);
     envelope_sent(from, true);
     assert_int_equal(envelope_open(to, alone, sizeof alone, &why), ENVELOPE_ALONE);
     assert_null(why);
@@ -64,7 +66,7 @@ static void test_damaged_messages_do_not_cut_a_peer_off(void **state)
     for (int i = 0; i < 1000; i++) {
         struct sent s = next(&a);
         if (i % 3 == 1) { /* damage the magic, the length or the flags of this one */
-            s.bytes[i % 2 ? 0 : 12] ^= 1;
+            s.bytes[i % 2 ? 0 : 20] ^= 1;
             assert_int_equal(take(&b, &s), ENVELOPE_REFUSED);
         } else {
             assert_int_equal(envelope_open(&b, s.bytes, sizeof s.bytes, &why), ENVELOPE_MESSAGE);
@@ -88,6 +90,26 @@ static void test_repeated_or_far_numbers_change_nothing(void **state)
     assert_int_equal(take(&b, &far), ENVELOPE_REFUSED);
     assert_int_equal(take(&b, &second), ENVELOPE_MESSAGE);
     assert_int_equal(b.consumed, 2);
+}
+
+/* From whom and to whom a packet goes is told of any that has an envelope, whatever else is wrong with it. */
+static void test_routes(void **state)
+{
+    (void)state;
+    struct envelope_counts a = {0};
+    struct envelope_route read = {0};
+    struct sent s = next(&a);
+    assert_true(envelope_read_route(s.bytes, sizeof s.bytes, &read));
+    assert_true(read.from == 3 && read.to == 9);
+    envelope_seal(&a, (struct envelope_route){UINT32_MAX, 0}, s.bytes, 0);
+    assert_true(envelope_read_route(s.bytes, ENVELOPE_BYTES, &read));
+    assert_true(read.from == UINT32_MAX && read.to == 0);
+    read.to = 7;
+    for (uint32_t n = 0; n < ENVELOPE_BYTES; n++)
+        assert_false(envelope_read_route(s.bytes, n, &read));
+    s.bytes[3] ^= 1;
+    assert_false(envelope_read_route(s.bytes, sizeof s.bytes, &read));
+    assert_int_equal(read.to, 7);
 }
 
 static void test_false_confirmations_give_no_credit(void **state)
@@ -115,7 +137,7 @@ static void test_lengths(void **state)
     for (uint32_t n = 0; n <= ENVELOPE_BYTES; n++) /* none of them holds a message */
         assert_int_equal(envelope_open(&b, s.bytes, n, &why), ENVELOPE_REFUSED);
     uint8_t alone[ENVELOPE_BYTES + 1] = {0};
-    envelope_seal(&a, alone, 0);
+    envelope_seal(&a, route, alone, 0);
     assert_int_equal(envelope_open(&b, alone, sizeof alone, &why), ENVELOPE_REFUSED);
     assert_int_equal(b.consumed, 0);
 }
@@ -131,7 +153,7 @@ static void test_every_bit_is_hashed(void **state)
                                    b = {.sent = 5, .confirmed = 2, .consumed = 7, .returned = 7};
             struct sent s = {{[ENVELOPE_BYTES] = 0x5c}};
             const char *why;
-            envelope_seal(&a, s.bytes, !alone);
+            envelope_seal(&a, route, s.bytes, !alone);
             envelope_sent(&a, alone);
             s.bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
             assert_int_equal(envelope_open(&b, s.bytes, bytes, &why), ENVELOPE_REFUSED);
@@ -174,6 +196,7 @@ int main(void)
         cmocka_unit_test(test_damaged_messages_do_not_cut_a_peer_off),
         cmocka_unit_test(test_repeated_or_far_numbers_change_nothing),
         cmocka_unit_test(test_false_confirmations_give_no_credit),
+        cmocka_unit_test(test_routes),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_every_bit_is_hashed),
         cmocka_unit_test(test_wrong_numbers_heal),

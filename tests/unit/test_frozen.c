@@ -15,6 +15,7 @@
 #include "with_messages.h"
 #include "with_recognisable.h"
 #include "wire/card.h"
+#include "wire/envelope.h"
 #include "wire/row.h"
 #include "wire/table.h"
 
@@ -262,12 +263,24 @@ static void tables_stay_as_they_are(void **state)
                              "05000000");
 }
 
+/* Envelopes have no version: no later build may write another one. */
+static void envelopes_stay_as_they_are(void **state)
+{
+    (void)state;
+    const struct envelope_counts counts = {.sent = 0x21222324, .consumed = 0x31323334};
+    const struct envelope_route route = {0x01020304, 0x11121314};
+    uint8_t packet[ENVELOPE_BYTES + 4] = {[ENVELOPE_BYTES] = 1, 2, 3, 4};
+    envelope_seal(&counts, route, packet, 4);
+    bytes_assert_hex(packet, sizeof packet, "4243544c 04030201 14131211 24232221 34333231 f655abfe 01020304");
+    envelope_seal(&counts, route, packet, 0);
+    bytes_assert_hex(packet, ENVELOPE_BYTES, "4243544c 04030201 14131211 24232221 34333231 0d8cfb7c");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_stay_as_they_are),
-        cmocka_unit_test(a_card_stays_as_it_is),
-        cmocka_unit_test(a_row_stays_as_it_is),
+        cmocka_unit_test(envelopes_stay_as_they_are), cmocka_unit_test(messages_stay_as_they_are),
+        cmocka_unit_test(a_card_stays_as_it_is),      cmocka_unit_test(a_row_stays_as_it_is),
         cmocka_unit_test(tables_stay_as_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

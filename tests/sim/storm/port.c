@@ -231,7 +231,7 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
         uint64_t at = s->now + 10 * STORM_US + draw(s, r->rank, peer, s->slow_ns);
         d->at = p->last_ns = at > p->last_ns ? at : p->last_ns;
         memcpy(d->data + ENVELOPE_BYTES, message, bytes);
-        envelope_seal(&p->counts, d->data, bytes);
+        envelope_seal(&p->counts, (struct envelope_route){r->rank, peer}, d->data, bytes);
         envelope_sent(&p->counts, false);
         if (s->now < s->horizon && draw(s, r->rank, peer, 1000) < s->damaged)
             flip_bits(s, d);
@@ -669,9 +669,20 @@ static struct storm_due *other_move(const struct storm *s, const struct storm_du
     return NULL;
 }
 
+/* Takes the envelope off as a path does: who speaks stands in it. */
+static bool opens(struct storm *s, const struct storm_due *d, uint32_t *from)
+{
+    const uint32_t bytes = (uint32_t)d->bytes;
+    const char *why;
+    struct envelope_route route;
+    if (!envelope_read_route(d->data, bytes, &route) || route.to != d->to || route.from >= s->num_ranks)
+        return false;
+    *from = route.from;
+    return envelope_open(&pair_of(s, d->to, route.from)->counts, d->data, bytes, &why) == ENVELOPE_MESSAGE;
+}
+
 static bool event_of(struct storm *s, const struct storm_due *d, struct port_event *e)
 {
-    const char *why;
     *e = (struct port_event){
         .peer = d->from, .tag = d->tag, .data = d->data, .bytes = (uint32_t)d->bytes, .error = d->error};
     switch (d->kind) {
@@ -679,8 +690,7 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
         e->kind = PORT_MESSAGE;
         e->data = d->data + ENVELOPE_BYTES;
         e->bytes = (uint32_t)(d->bytes - ENVELOPE_BYTES);
-        return envelope_open(&s->pairs[d->to * s->num_ranks + d->from].counts, d->data, (uint32_t)d->bytes, &why) ==
-               ENVELOPE_MESSAGE;
+        return opens(s, d, &e->peer);
     case DUE_READ:
         e->kind = PORT_READ;
         return !d->parked;
