@@ -198,11 +198,11 @@ static void test_bad(void **state)
     REFUSED("not 65536x1024", "--prefill", "65536x1024", "p");
     REFUSED("not 1x2048", "--prefill", "1x2048", "p");
     REFUSED("-x takes", "-x", "=v", "p");
-    REFUSED("--timeout takes", "--timeout", "0", "p");
+    REFUSED("--timeout must be a whole number from 1 to", "--timeout", "0", "p");
     REFUSED("--metrics takes a port", "--metrics", "0", "p");
     REFUSED("--metrics takes a port", "--metrics", "99999", "p");
     REFUSED("--metrics answers at 127.0.0.1 alone: give the port 9464", "--metrics", "127.0.0.1:9464", "p");
-    REFUSED("--timeout takes", "--timeout", "1s", "p");
+    REFUSED("--timeout must be a whole number from 1 to", "--timeout", "1s", "p");
 }
 
 static void test_two_programs(void **state)
