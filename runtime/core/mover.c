@@ -272,7 +272,7 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
     if (m->landed == m->bytes) {
         m->chunk.at = m->chunk.end;
         go_on(core, m);
-        if (m->state == MOVER_PROOF && e->generation != 0) /* the path has read it by itself */
+        if (m->state == MOVER_PROOF && !m->write && e->generation != 0) /* the path has read it by itself */
             on_proof(core, m, e);
         return;
     }

@@ -71,7 +71,7 @@ static inline uint64_t mover_board_at(const struct mover *m)
     return contact_places(m->contact)->board_offset + 8 * (uint64_t)m->table.slot;
 }
 
-/** The same, if a read's next move may take all of its last bytes: of its last chunk, `whole` says. Else 0. */
+/** The same if a read's next move may take all of its last bytes, else 0. `whole`: its chunk lacks no layer. */
 static inline uint64_t mover_board_behind(const struct mover *m, bool whole)
 {
     return whole && !m->write && m->chunk.end == m->num_tokens ? mover_board_at(m) : 0;

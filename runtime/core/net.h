@@ -48,7 +48,8 @@ struct net_move {
     const struct path_regions *theirs; /* the peer's; all runs lie within them, and within mine */
     const struct net_run *runs;
     uint32_t num_runs; /* 1 .. NET_RUNS */
-    uint64_t board;    /* that of the leg, where these runs are its last; else 0 */
+    uint64_t board; /* that of the leg, where these runs are its last; else 0. Read only if all of the runs are taken,
+                          and once every move of the tag, this one and those before, has all its bytes in place */
 };
 
 struct net {
@@ -71,7 +72,7 @@ struct net {
      * Begins to move the bytes of runs. Returns how many were taken (> 0), from the first run's first byte on; the last
      * one may be any byte of a run. Or an error (nothing taken): those of core/path.h, and BATON_EINVAL as above.
      * What the move points to is not needed once this returns. For bytes taken, PORT_MOVED events come, whose bytes add
-     * up to them.
+     * up to them. The last one of the tag may tell the generation that stands at `board`.
      */
     int64_t (*move)(void *self, const struct net_move *move);
 

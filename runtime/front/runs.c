@@ -69,12 +69,17 @@ int64_t runs_move(const struct net *net, const struct path_leg *leg, uint64_t bu
     while (taken < budget) {
         int64_t more = net->room(net->self, leg->peer);
         if (more > 0) {
-            move.num_runs = make(leg, runs, (uint32_t)more, budget - taken, &is_last);
+            const uint32_t room = more < NET_RUNS ? (uint32_t)more : NET_RUNS;
+            move.num_runs = make(leg, runs, room, budget - taken, &is_last);
+            if (move.num_runs == 0) /* the leg is at its end */
+                return (int64_t)taken;
             move.board = is_last ? leg->board : 0;
-            more = move.num_runs > 0 ? net->move(net->self, &move) : 0;
+            more = net->move(net->self, &move);
         }
         if (more <= 0) /* an error after something was taken comes back at the next call */
-            return taken > 0 ? (int64_t)taken : more;
+            return taken > 0 ? (int64_t)taken : more < 0 ? more : BATON_EAGAIN;
+        if ((uint64_t)more > budget - taken)
+            return BATON_EMESSAGE; /* more than it was handed */
         plan_pass(leg->transfer, leg->cursor, (uint64_t)more);
         taken += (uint64_t)more;
     }

@@ -12,7 +12,8 @@
  *             the consumer where that takes the lease by words
  *   LEASED    a leg has its lease: its bytes may move                     the leg, the peer, the want
  *   FIRST     its first byte is about to move                             the leg
- *   LAST      its last byte has landed                                    the leg
+ *   LAST      its last byte is known to have landed; where the path      the leg
+ *             reads the generation by itself, FENCED comes with it
  *   FENCED    its bytes count: the generation was read again, or what     the leg
  *             was written is settled
  *   STOPPED   it was given up before that                                 the leg
