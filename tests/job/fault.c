@@ -16,6 +16,7 @@
  * done, and none of these was given up; close returned in time. Where the promise is "contained", MPI may be stuck in
  * an operation on the victim: then it is enough that all calls are answered in time, and that the survivors leave.
  */
+#include <errno.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -246,6 +247,18 @@ static double meet(int victim_pid, const char *fault)
     return when;
 }
 
+/* To a terminal, which launchers make of stdout, a write that a signal interrupts writes nothing. */
+static void say(const char *line)
+{
+    for (size_t left = strlen(line); left > 0;) {
+        const ssize_t n = write(STDOUT_FILENO, line, left);
+        if (n < 0 && errno != EINTR)
+            return;
+        line += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+}
+
 int job_fault(int argc, char **argv)
 {
     int level, pids[2 * PEERS_MAX], pid = (int)getpid();
@@ -288,7 +301,6 @@ int job_fault(int argc, char **argv)
              : badly ? "bad"
                      : "good",
              f.held_ms, held, close_ms, f.stalled ? "; stuck" : "");
-    fputs(line, stdout);
-    fflush(stdout);
+    say(line);
     baton_exit(f.wrong > 0 || f.late > 0 || f.lost_good > 0 || slow || badly);
 }

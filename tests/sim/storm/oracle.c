@@ -353,6 +353,16 @@ static void check_spared(struct storm *s, const struct storm_call *o, int32_t by
                    o->rank, by);
 }
 
+/*
+ * Where a rank is told late of words, its offer may read a reader's first when its time is over. The word says how long
+ * the want had when it began, and the offer goes on for so long from then on.
+ */
+static uint64_t read_late_ns(const struct storm *s, const struct storm_call *offer, const struct storm_call *want)
+{
+    const struct storm_rank *r = &s->ranks[offer->rank];
+    return r->port.handoff == &r->late_words ? offer->last_word_ns + offer->time_ns + want->time_ns : 0;
+}
+
 /* An offer's time begins anew with each call about it, and is as long as that of any want that it may have granted. */
 static uint64_t due_of(const struct storm *s, const struct storm_call *c)
 {
@@ -360,7 +370,8 @@ static uint64_t due_of(const struct storm *s, const struct storm_call *c)
              on_its_way = 4 * s->slow_ns + 2 * STORM_MS; /* the message may wait for credits */
     for (uint32_t i = 0; i < s->num_calls && !c->is_want; i++) {
         const struct storm_call *w = &s->calls[i];
-        uint64_t until = w->submitted_ns + w->time_ns + on_its_way;
+        uint64_t until = w->submitted_ns + w->time_ns, late = read_late_ns(s, c, w);
+        until = (late > until ? late : until) + on_its_way;
         if (w->is_want && w->key == c->key && w->attempt == c->attempt && w->engine == c->engine &&
             w->submitted_ns < due && until > due)
             due = until;
