@@ -21,8 +21,9 @@
  * What cannot be returned is an event. From collective calls every rank gets the same error.
  *
  * THREADS. With BATON_PROGRESS_THREAD (the default where MPI gives MPI_THREAD_MULTIPLE) threads of Baton's own make all
- * of its MPI calls after start: the reactor, and between nodes a thread that hears other ranks ring (BATON_DOORBELL).
- * Never both call MPI at once. The functions whose comment says "Any thread" may then be called by any threads at once.
+ * of its MPI calls between start and close: the reactor, and between nodes a thread that hears other ranks ring
+ * (BATON_DOORBELL). Never both call MPI at once. The functions whose comment says "Any thread" may then be called by any
+ * threads at once.
  *
  * With BATON_PROGRESS_CALLER no thread is made for MPI. One thread lends itself: it calls baton_poll or baton_progress
  * often, since blocks move only inside these calls. This is the thread that called baton_start, until another thread
@@ -912,7 +913,8 @@ typedef struct baton_event {
 } baton_event_t;
 
 /**
- * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks, microseconds. Any thread.
+ * Takes up to `max` events. Returns how many (0: none wait) or an error. Never blocks. Takes microseconds, unless it
+ * yields. Any thread.
  * If another thread makes the progress, as between nodes, a thread that polls again and again yields its CPU at each
  * poll that finds nothing (sched_yield). That begins once its polls have followed each other within 50 us for 100 us.
  * Such a call returns when the scheduler gives the thread its CPU back: after a time slice, if a thread that computes
