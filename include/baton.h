@@ -22,8 +22,8 @@
  *
  * THREADS. With BATON_PROGRESS_THREAD (the default where MPI gives MPI_THREAD_MULTIPLE) threads of Baton's own make all
  * of its MPI calls between start and close: the reactor, and between nodes a thread that hears other ranks ring
- * (BATON_DOORBELL). Never both call MPI at once. The functions whose comment says "Any thread" may then be called by any
- * threads at once.
+ * (BATON_DOORBELL). Never both call MPI at once. The functions whose comment says "Any thread" may then be called by
+ * any threads at once.
  *
  * With BATON_PROGRESS_CALLER no thread is made for MPI. One thread lends itself: it calls baton_poll or baton_progress
  * often, since blocks move only inside these calls. This is the thread that called baton_start, until another thread
