@@ -52,6 +52,8 @@ void attempt_remember(struct core *core, struct attempt *a, const struct seats *
 void attempt_end(struct core *core, struct attempt *a, int error);
 /** The tombstone that answers a word about that attempt; NULL: it is about an offer to come. */
 const struct attempt *attempt_ended(struct core *core, const struct wire_name *name, const struct word *word);
+/** Whether that want was refused for good: a repetition of it may be on its way still. */
+bool attempt_has_refused(const struct attempt *a, uint32_t rank, uint64_t want);
 /** Whether that want, or a later one of its rank, was one of a former offer of this attempt. */
 bool attempt_is_former(const struct attempt *a, uint32_t rank, uint64_t want);
 

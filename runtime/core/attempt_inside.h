@@ -25,6 +25,7 @@ struct former {
     uint32_t rank;
     bool open; /* its part of the last offer was never taken: its next want is meant for that */
     uint64_t want;
+    uint64_t refused; /* up to this one they were refused for good: the next offer does not serve them either */
 };
 
 struct formers {

@@ -40,6 +40,12 @@ bool attempt_is_former(const struct attempt *a, uint32_t rank, uint64_t want)
     return f != NULL && want <= f->want;
 }
 
+bool attempt_has_refused(const struct attempt *a, uint32_t rank, uint64_t want)
+{
+    const struct former *f = find(a, rank);
+    return f != NULL && want <= f->refused;
+}
+
 void attempt_note(struct core *core, struct attempt *a, uint32_t rank, uint64_t want)
 {
     struct former *f = find(a, rank);
@@ -49,6 +55,7 @@ void attempt_note(struct core *core, struct attempt *a, uint32_t rank, uint64_t 
         return;
     f->open = false;
     f->want = want > f->want ? want : f->want;
+    f->refused = want > f->refused ? want : f->refused;
 }
 
 void attempt_remember(struct core *core, struct attempt *a, const struct seats *seats)

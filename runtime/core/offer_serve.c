@@ -136,6 +136,10 @@ static int begin_push(struct core *core, struct offer *o, struct reader *r, cons
 /* GRANT, or NACK with the reason. */
 static void match(struct core *core, struct offer *o, const struct word *w)
 {
+    if (attempt_has_refused(o->attempt, w->peer, w->want)) {
+        word_nack(core, w, 0, BATON_EGONE, "the offer that it was meant for has ended");
+        return;
+    }
     struct reader *r = suits(core, o, w) ? reader_for(core, o, w) : NULL;
     if (r == NULL)
         return;

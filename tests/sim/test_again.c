@@ -177,6 +177,34 @@ static void test_wanted_again_before_the_offer_knows(void **state)
     world_fini(&w);
 }
 
+/* An offer refuses a want for good. Repetitions of the want that were on their way do not take the next offer. */
+static void test_a_refused_want_does_not_take_the_next_offer(void **state)
+{
+    (void)state;
+    NOT_BY_WORDS();
+    static const struct world_engine one_to_two[] = {{.name = "P", .tp = 1, .heads_total = 4, .num_blocks = 32},
+                                                     {.name = "D", .tp = 2, .heads_total = 4, .num_blocks = 32}};
+    WORLD(w, one_to_two);
+    w.settings.resend_ms = 10;
+    baton_id_t a = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    DONE_AFTER(&w, 1, world_want(&w, 1, "P", "key", 8, 1, TOKENS, 3000), 200 * MS);
+    w.message_ns = 50 * MS;
+    baton_id_t second = world_want(&w, 1, "P", "key", 16, 1, TOKENS, 3000);
+    world_run(&w, w.now + 51 * MS);
+    world_cancel(&w, 0, a);
+    baton_id_t b = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);
+    const uint32_t grants = w.sent[WIRE_GRANT];
+    world_run(&w, w.now + 1000 * MS);
+    ENDED(&w, 1, second, BATON_STATUS_FAILED, BATON_EGONE);
+    assert_int_equal(w.sent[WIRE_GRANT], grants);
+    assert_null(world_event(&w, 0, b));
+    w.message_ns = MS / 10;
+    for (uint32_t i = 1; i <= 2; i++)
+        DONE_AFTER(&w, i, world_want(&w, i, "P", "key", 8, 1, TOKENS, 3000), w.now + 500 * MS);
+    DONE(&w, 0, b);
+    world_fini(&w);
+}
+
 /* A want that needs nothing any more waits for its offer as a release. A late end of a former want leaves it there. */
 static void test_a_late_end_meets_a_release(void **state)
 {
@@ -267,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_an_end_leaves_the_grant_of_the_next_offer),
         cmocka_unit_test(test_a_cancel_is_of_the_offer_that_serves),
         cmocka_unit_test(test_wanted_again_before_the_offer_knows),
+        cmocka_unit_test(test_a_refused_want_does_not_take_the_next_offer),
         cmocka_unit_test(test_a_late_end_meets_a_release),
         cmocka_unit_test(test_fewer_bytes_than_wanted),
         cmocka_unit_test(test_other_rules),
