@@ -147,7 +147,7 @@ static int issue_batch(struct rma *r, struct rma_op *op, const struct net_move *
         }
     }
     op->runs = batch->num;
-    op->board = op->bytes == bytes_of(m) ? m->board : 0;
+    op->board = m->board != 0 && op->bytes == bytes_of(m) ? m->board : 0;
     rma_peer_count(&r->peers, p, batch->num + 1); /* MPI counts the request as one more */
     rma_requests_add(&r->requests, op, request);
     return 0;
