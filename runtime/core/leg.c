@@ -362,7 +362,7 @@ static void turn(struct core *core, struct leg *leg)
         leg_give_back(core, leg, leg->error);
     if (leg->busy)
         peer_end(core, leg_rank(leg));
-    leg->busy = leg->let_go = leg->owes_end = false;
+    leg->busy = leg->let_go = leg->owes_end = leg->is_repeated = false;
     while ((next = another(core, leg)) != NULL) {
         struct ask_left left = {leg_rank(leg), leg->generation};
         if (!ask_turn(leg->ask, leg->index, &left, contact_peer(next)))
