@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "front/runs.h"
+#include "with_geometry.h"
 
 #define BLOCKS 40u
 #define HEAD 32u /* bytes of one token's entry in one head */
@@ -26,18 +27,11 @@ struct cache {
 
 static void cache_init(struct cache *c, unsigned layout, uint32_t block_tokens, uint32_t head_first, uint32_t heads)
 {
-    c->g = (baton_geometry_t){.size = sizeof(baton_geometry_t),
-                              .model = "m",
-                              .dtype = "u8",
-                              .elem_bytes = 1,
-                              .planes = 2,
-                              .head_size = HEAD,
-                              .num_groups = 1,
-                              .groups = {{.block_tokens = block_tokens, .num_blocks = BLOCKS}},
-                              .num_splits = 1,
-                              .splits = {{.heads_total = HEADS, .head_first = head_first, .head_count = heads}},
-                              .layers_total = 1,
-                              .layer_count = 1};
+    c->g = small_geometry(block_tokens, BLOCKS);
+    memcpy(c->g.dtype, "u8", sizeof "u8");
+    c->g.elem_bytes = 1;
+    c->g.head_size = HEAD;
+    c->g.splits[0] = (baton_split_t){.heads_total = HEADS, .head_first = head_first, .head_count = heads};
     assert_int_equal(baton_geometry_layout(&c->g, c->tensors, layout), 0);
 }
 
@@ -232,13 +226,19 @@ static void test_the_last_runs_carry_the_board(void **state)
     }
 }
 
+/* A leg of which no two pieces lie together on both sides. */
+static void begin_short_pieces(void)
+{
+    cache_init(&it.src, BATON_LAYOUT_HND, 16, 0, HEADS);
+    cache_init(&it.dst, BATON_LAYOUT_NHD, 16, 0, HEADS);
+    begin(160, far_apart, elsewhere);
+}
+
 /* An error comes back at once where nothing was taken, else at the next call. */
 static void test_errors(void **state)
 {
     (void)state;
-    cache_init(&it.src, BATON_LAYOUT_HND, 16, 0, HEADS);
-    cache_init(&it.dst, BATON_LAYOUT_NHD, 16, 0, HEADS);
-    begin(160, far_apart, elsewhere);
+    begin_short_pieces();
     it.room = BATON_EAGAIN;
     assert_int_equal(runs_move(&it.net, &it.leg, 4096), BATON_EAGAIN);
     it.room = BATON_EPEER;
@@ -264,9 +264,7 @@ static int64_t refuse_the_second(void *self, const struct net_move *m)
 static void test_an_error_behind_what_was_taken(void **state)
 {
     (void)state;
-    cache_init(&it.src, BATON_LAYOUT_HND, 16, 0, HEADS);
-    cache_init(&it.dst, BATON_LAYOUT_NHD, 16, 0, HEADS);
-    begin(160, far_apart, elsewhere);
+    begin_short_pieces();
     it.most = 1000;
     it.net.move = refuse_the_second;
     assert_int_equal(runs_move(&it.net, &it.leg, 4096), 1000);
@@ -281,9 +279,7 @@ static void test_an_error_behind_what_was_taken(void **state)
 static void test_a_net_that_answers_nonsense(void **state)
 {
     (void)state;
-    cache_init(&it.src, BATON_LAYOUT_HND, 16, 0, HEADS);
-    cache_init(&it.dst, BATON_LAYOUT_NHD, 16, 0, HEADS);
-    begin(160, far_apart, elsewhere);
+    begin_short_pieces();
     it.room = 0;
     assert_int_equal(runs_move(&it.net, &it.leg, 4096), BATON_EAGAIN); /* else it would be asked for ever */
     it.room = INT_MAX;
