@@ -230,10 +230,10 @@ static struct net_counts fake_counts(const void *self)
     return (struct net_counts){0};
 }
 
-static void fake_describe(const void *self, struct textbuf *page)
+static void fake_describe(const void *self, struct textbuf *out)
 {
     ASKED(self, describe);
-    textbuf_print(page, "made up\n");
+    textbuf_print(out, "made up\n");
 }
 
 /* ---- the world --------------------------------------------------------------------------------------------------- */

@@ -155,10 +155,10 @@ static int close_member(void *self, int local)
     return rc;
 }
 
-static void describe(const void *self, struct textbuf *page)
+static void describe(const void *self, struct textbuf *out)
 {
     const struct node_member *m = self;
-    textbuf_print(page, "world: member %" PRIu32 " of %" PRIu32 ", made up\n", m->self, m->node->num);
+    textbuf_print(out, "world: member %" PRIu32 " of %" PRIu32 ", made up\n", m->self, m->node->num);
 }
 
 /* ---- the net ----------------------------------------------------------------------------------------------------- */

@@ -98,7 +98,7 @@ struct net {
     /** Any thread. */
     struct net_counts (*counts)(const void *self);
     /** How peers of other nodes are reached, in lines of text. Any thread. */
-    void (*describe)(const void *self, struct textbuf *page);
+    void (*describe)(const void *self, struct textbuf *out);
 };
 
 #endif

@@ -126,7 +126,7 @@ struct world_calls {
     void (*forget)(void *self);
 
     /** Ranks, nodes and segments, in lines of text. Any thread. */
-    void (*describe)(const void *self, struct textbuf *page);
+    void (*describe)(const void *self, struct textbuf *out);
 };
 
 #endif

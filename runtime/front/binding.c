@@ -76,26 +76,26 @@ void binding_check(struct baton *b)
                  p->pages.other, p->pages.asked, b->place.numa_os);
 }
 
-static void describe_memory(const struct baton *b, struct textbuf *page)
+static void describe_memory(const struct baton *b, struct textbuf *out)
 {
     const struct pages_count *c = &b->binding.pages;
     if (b->cache == NULL)
-        textbuf_print(page, "memory: no cache\n");
+        textbuf_print(out, "memory: no cache\n");
     else if (b->place.numa == TOPO_UNKNOWN)
-        textbuf_print(page, "memory: on any NUMA node, since this rank may run on several\n");
+        textbuf_print(out, "memory: on any NUMA node, since this rank may run on several\n");
     else if (c->error != 0)
-        textbuf_print(page, "memory: NUMA node %u asked for; where it lies is not known (move_pages: %s)\n",
+        textbuf_print(out, "memory: NUMA node %u asked for; where it lies is not known (move_pages: %s)\n",
                       b->place.numa_os, strerror(c->error));
     else
-        textbuf_print(page, "memory: NUMA node %u %s, %u of %u pages looked at are there\n", b->place.numa_os,
+        textbuf_print(out, "memory: NUMA node %u %s, %u of %u pages looked at are there\n", b->place.numa_os,
                       b->cache->own != NULL ? "is near, and the engine chose" : "asked for", c->there, c->asked);
 }
 
-void binding_describe(const struct baton *b, struct textbuf *page)
+void binding_describe(const struct baton *b, struct textbuf *out)
 {
     char reactor[BINDING_LIST_BYTES], workers[BINDING_LIST_BYTES];
     find_cpus(b, reactor, workers, sizeof reactor);
-    textbuf_print(page, "threads: reactor on CPUs %s, copy workers on %s%s\n", reactor, workers,
+    textbuf_print(out, "threads: reactor on CPUs %s, copy workers on %s%s\n", reactor, workers,
                   b->binding.wished[0] != '\0' ? "" : " (not bound: " BINDING_CPUS " is not set)");
-    describe_memory(b, page);
+    describe_memory(b, out);
 }

@@ -35,6 +35,6 @@ uint32_t binding_count(const struct binding *p, uint32_t own);
 void binding_check(struct baton *b);
 
 /** Two lines of baton_describe. */
-void binding_describe(const struct baton *b, struct textbuf *page);
+void binding_describe(const struct baton *b, struct textbuf *out);
 
 #endif

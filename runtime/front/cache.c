@@ -259,19 +259,18 @@ bool cache_is_exposed(uint32_t features)
     return (features & (WIRE_ROW_WRAPPED | WIRE_ROW_DEVICE)) == WIRE_ROW_WRAPPED;
 }
 
-void cache_describe(const struct baton_cache *cache, const baton_driver_t *driver, struct textbuf *page)
+void cache_describe(const struct baton_cache *cache, const baton_driver_t *driver, struct textbuf *out)
 {
     const double mib = 1 << 20;
     const struct memory_own *m = cache != NULL ? cache->own : NULL;
     if (cache == NULL)
-        textbuf_print(page, "cache: none\n");
+        textbuf_print(out, "cache: none\n");
     else if (m == NULL)
-        textbuf_print(page, "cache: allocated by Baton, %.1f MiB\n", (double)cache->geometry.bytes / mib);
+        textbuf_print(out, "cache: allocated by Baton, %.1f MiB\n", (double)cache->geometry.bytes / mib);
     else
-        textbuf_print(page,
-                      "cache: wrapped, %" PRIu32 " region%s, %" PRIu32 " of them in shared mappings, %.1f MiB%s\n",
+        textbuf_print(out, "cache: wrapped, %" PRIu32 " region%s, %" PRIu32 " of them in shared mappings, %.1f MiB%s\n",
                       m->num, m->num == 1 ? "" : "s", memory_own_shared(m), (double)memory_own_bytes(m) / mib,
                       m->is_writable ? "" : ", read-only");
     if (m != NULL && m->kind == BATON_MEMORY_DEVICE)
-        textbuf_print(page, "device: its driver is \"%s\"\n", driver->name);
+        textbuf_print(out, "device: its driver is \"%s\"\n", driver->name);
 }

@@ -30,7 +30,7 @@ void cache_free(struct baton_cache *cache);
 void cache_leave(struct baton_cache *cache);
 
 /** Describes its memory in lines of text. */
-void cache_describe(const struct baton_cache *cache, const baton_driver_t *driver, struct textbuf *page);
+void cache_describe(const struct baton_cache *cache, const baton_driver_t *driver, struct textbuf *out);
 
 /** Bytes that Baton must allocate for it. */
 uint64_t cache_pool_bytes(const struct baton_cache *cache);

@@ -339,13 +339,13 @@ int baton_describe(const baton_t *b, char *text, size_t size)
         return error_set(BATON_EINVAL, "text must not be NULL");
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "describe after baton_start");
-    struct textbuf page = {text, size, 0};
-    b->on.world->describe(b->on.world->self, &page);
-    b->on.net->describe(b->on.net->self, &page);
-    cache_describe(b->cache, &b->start.driver, &page);
-    paths_describe(b->paths, &page);
-    textbuf_print(&page, "place: host %s, NUMA node %d, %u CPUs\n", b->place.host,
+    struct textbuf out = {text, size, 0};
+    b->on.world->describe(b->on.world->self, &out);
+    b->on.net->describe(b->on.net->self, &out);
+    cache_describe(b->cache, &b->start.driver, &out);
+    paths_describe(b->paths, &out);
+    textbuf_print(&out, "place: host %s, NUMA node %d, %u CPUs\n", b->place.host,
                   b->place.numa == TOPO_UNKNOWN ? -1 : (int)b->place.numa, b->place.cpus);
-    binding_describe(b, &page);
-    return page.length;
+    binding_describe(b, &out);
+    return out.length;
 }

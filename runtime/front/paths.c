@@ -545,12 +545,11 @@ static bool is_alike(const struct paths *p, uint32_t a, uint32_t b)
 }
 
 /* Ranks of this node whose memory is not mapped here, and why: a line for all that are alike. */
-static void describe_reasons(const struct paths *p, struct textbuf *page)
+static void describe_reasons(const struct paths *p, struct textbuf *out)
 {
     uint32_t size = p->ground->num_peers;
     if (is_device(p->wish.cache)) { /* whatever theirs is */
-        textbuf_print(page, "by %s: all ranks: the cache of this one is a device's memory\n",
-                      p->path[PATH_STAGED].name);
+        textbuf_print(out, "by %s: all ranks: the cache of this one is a device's memory\n", p->path[PATH_STAGED].name);
         return;
     }
     for (uint32_t i = 0; i < size; i++) {
@@ -563,21 +562,21 @@ static void describe_reasons(const struct paths *p, struct textbuf *page)
             continue; /* told already */
         for (uint32_t k = i; k < size; k++)
             alike += is_alike(p, k, i);
-        textbuf_print(page, "by %s: %u rank%s of this node, rank %u first: %s\n", p->path[p->to[i]].name, alike,
+        textbuf_print(out, "by %s: %u rank%s of this node, rank %u first: %s\n", p->path[p->to[i]].name, alike,
                       alike == 1 ? "" : "s", i, p->near[i].why);
     }
 }
 
-void paths_describe(const struct paths *p, struct textbuf *page)
+void paths_describe(const struct paths *p, struct textbuf *out)
 {
-    textbuf_print(page, "paths: ");
+    textbuf_print(out, "paths: ");
     for (unsigned i = 0; i < p->num_paths; i++) {
         uint32_t ranks = 0;
         for (uint32_t peer = 0; peer < p->ground->num_peers; peer++)
             ranks += p->to[peer] == i;
-        textbuf_print(page, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
+        textbuf_print(out, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
     }
-    textbuf_print(page, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
+    textbuf_print(out, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
                   lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");
-    describe_reasons(p, page);
+    describe_reasons(p, out);
 }

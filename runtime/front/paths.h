@@ -70,6 +70,6 @@ bool paths_ask(const struct paths *p);
 void paths_worker_cpus(const struct paths *p, char *list, size_t size);
 
 /** How many ranks are reached by which path, and why not by a better one, in lines of text. Any thread. */
-void paths_describe(const struct paths *p, struct textbuf *page);
+void paths_describe(const struct paths *p, struct textbuf *out);
 
 #endif

@@ -39,7 +39,7 @@ struct datagram {
     uint64_t reply; /* of ASK: what an answer must have as its key */
 };
 
-_Static_assert(sizeof(struct doorbell_address) == 32, "cards have no gaps, and are exchanged as they are");
+_Static_assert(sizeof(struct doorbell_card) == 32, "cards have no gaps, and are exchanged as they are");
 
 static struct datagram datagram_of(const struct doorbell *d, enum kind kind, uint64_t key)
 {
@@ -127,7 +127,7 @@ static uint8_t prefix_of(const struct sockaddr *mask)
 }
 
 /* The addresses of devices that have a link. The loopback device counts only where there is no other. */
-static void find_addresses(struct doorbell_address *card, const struct ifaddrs *list, bool loopback)
+static void find_addresses(struct doorbell_card *card, const struct ifaddrs *list, bool loopback)
 {
     for (const struct ifaddrs *i = list; i != NULL && card->num < DOORBELL_ADDRESSES; i = i->ifa_next) {
         bool is_up = (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_RUNNING) != 0 &&
@@ -139,7 +139,7 @@ static void find_addresses(struct doorbell_address *card, const struct ifaddrs *
     }
 }
 
-static bool is_mine(const struct doorbell_address *mine, uint32_t address)
+static bool is_mine(const struct doorbell_card *mine, uint32_t address)
 {
     for (int i = 0; i < mine->num; i++)
         if (mine->address[i] == address)
@@ -147,7 +147,7 @@ static bool is_mine(const struct doorbell_address *mine, uint32_t address)
     return false;
 }
 
-static bool is_near(const struct doorbell_address *mine, uint32_t address)
+static bool is_near(const struct doorbell_card *mine, uint32_t address)
 {
     for (int i = 0; i < mine->num; i++) {
         uint32_t mask = mine->prefix[i] == 0 ? 0 : UINT32_MAX << (32 - mine->prefix[i]);
@@ -157,7 +157,7 @@ static bool is_near(const struct doorbell_address *mine, uint32_t address)
     return false;
 }
 
-static bool is_my_host(const struct doorbell_address *mine, const struct doorbell_address *theirs)
+static bool is_my_host(const struct doorbell_card *mine, const struct doorbell_card *theirs)
 {
     return mine->num == theirs->num && memcmp(mine->address, theirs->address, sizeof mine->address) == 0;
 }
@@ -166,7 +166,7 @@ static bool is_my_host(const struct doorbell_address *mine, const struct doorbel
  * By the loopback to ranks of this host, else in a network that both are in, else by the first address. Addresses that
  * this host has too are of bridges that exist on every host, such as Docker's. 0: there is no other.
  */
-static uint32_t choose(const struct doorbell_address *mine, const struct doorbell_address *theirs)
+static uint32_t choose(const struct doorbell_card *mine, const struct doorbell_card *theirs)
 {
     uint32_t first = 0;
     if (is_my_host(mine, theirs))
@@ -180,7 +180,7 @@ static uint32_t choose(const struct doorbell_address *mine, const struct doorbel
     return first;
 }
 
-int doorbell_know(struct doorbell *d, const struct doorbell_address *cards, uint32_t size)
+int doorbell_know(struct doorbell *d, const struct doorbell_card *cards, uint32_t size)
 {
     d->peer = calloc(size, sizeof *d->peer);
     if (d->peer == NULL)
@@ -290,7 +290,7 @@ void doorbell_close(struct doorbell *d)
     d->peer = NULL;
     d->size = d->num_owed = 0;
     d->known = 0;
-    d->card = (struct doorbell_address){0};
+    d->card = (struct doorbell_card){0};
     d->is_open = false;
 }
 

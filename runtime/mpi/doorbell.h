@@ -26,7 +26,7 @@
 #define DOORBELL_OWED 16 /* ranks whose ring may be put off */
 
 /** What a rank tells all others. Numbers as this machine has them, addresses as the network has them. */
-struct doorbell_address {
+struct doorbell_card {
     uint64_t key; /* a ring must have it */
     uint32_t address[DOORBELL_ADDRESSES];
     uint8_t prefix[DOORBELL_ADDRESSES]; /* bits of each address that name its network */
@@ -57,15 +57,15 @@ struct doorbell {
     uint64_t slice_us, nice; /* of the thread (base/thread.h) */
     const char *cpus;        /* the same; NULL: those of who opens */
     uint32_t rank, size;
-    struct doorbell_address card; /* mine */
-    struct doorbell_peer *peer;   /* by rank, after doorbell_know */
-    _Atomic uint32_t heard;       /* rings */
-    _Atomic uint32_t known;       /* ranks in `peer`, once it is whole */
-    _Atomic int64_t silent;       /* a rank that has not answered rings; -1: none */
-    _Atomic int deaf;             /* the errno for which the thread has ended by itself; 0: it has not */
-    _Atomic uint64_t strange;     /* datagrams that were none of these */
-    uint64_t unsent;              /* rings that the system refused */
-    uint32_t rung;                /* rings of others, for doorbell_flush too */
+    struct doorbell_card card;  /* mine */
+    struct doorbell_peer *peer; /* by rank, after doorbell_know */
+    _Atomic uint32_t heard;     /* rings */
+    _Atomic uint32_t known;     /* ranks in `peer`, once it is whole */
+    _Atomic int64_t silent;     /* a rank that has not answered rings; -1: none */
+    _Atomic int deaf;           /* the errno for which the thread has ended by itself; 0: it has not */
+    _Atomic uint64_t strange;   /* datagrams that were none of these */
+    uint64_t unsent;            /* rings that the system refused */
+    uint32_t rung;              /* rings of others, for doorbell_flush too */
     uint32_t owed[DOORBELL_OWED], num_owed;
 };
 
@@ -76,7 +76,7 @@ struct doorbell {
 int doorbell_open(struct doorbell *d, uint32_t rank, bool listens, const char **why);
 
 /** Everybody's cards, in the order of ranks: chooses by which address each is reached. 0 or BATON_ENOMEM. */
-int doorbell_know(struct doorbell *d, const struct doorbell_address *cards, uint32_t size);
+int doorbell_know(struct doorbell *d, const struct doorbell_card *cards, uint32_t size);
 
 /** Whether a rank that listens answers within `most_ns`: asks again every 20 ms. Blocks. */
 bool doorbell_try(struct doorbell *d, uint32_t rank, uint64_t most_ns);

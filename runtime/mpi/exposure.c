@@ -116,8 +116,8 @@ static int open_each(struct exposure *e, struct world *w, const struct path_regi
 
 static void add_reason(struct exposure *e, const char *why)
 {
-    struct textbuf page = {e->why, sizeof e->why, (int)strlen(e->why)};
-    textbuf_print(&page, "%s%s", page.length > 0 ? "; " : "", why);
+    struct textbuf out = {e->why, sizeof e->why, (int)strlen(e->why)};
+    textbuf_print(&out, "%s%s", out.length > 0 ? "; " : "", why);
 }
 
 /* 0 also where neither way works: such memory is then staged. */

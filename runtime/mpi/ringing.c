@@ -14,7 +14,7 @@
 #define TRY_NS (300 * CLOCK_NS_PER_MS)
 
 /* The first rank after mine, round about, that is of another node and can be rung. My own: there is none. */
-static uint32_t rank_to_try(const struct world *w, const struct doorbell_address *cards)
+static uint32_t rank_to_try(const struct world *w, const struct doorbell_card *cards)
 {
     const uint32_t size = (uint32_t)w->size, me = (uint32_t)w->rank;
     for (uint32_t i = 1; i < size; i++) {
@@ -25,7 +25,7 @@ static uint32_t rank_to_try(const struct world *w, const struct doorbell_address
     return me;
 }
 
-static bool works(struct ringing *r, const struct world *w, const struct doorbell_address *cards)
+static bool works(struct ringing *r, const struct world *w, const struct doorbell_card *cards)
 {
     const uint32_t rank = rank_to_try(w, cards), me = (uint32_t)w->rank;
     if (!r->doorbell.is_open || doorbell_know(&r->doorbell, cards, (uint32_t)w->size) != 0)
@@ -51,7 +51,7 @@ int ringing_open(struct ringing *r, struct world *w, doorbell_rung_fn *rung, voi
     bool all = false;
     if (w->nodes < 2)
         return 0;
-    struct doorbell_address *cards = calloc((size_t)w->size, sizeof *cards);
+    struct doorbell_card *cards = calloc((size_t)w->size, sizeof *cards);
     r->doorbell.rung_fn = rung;
     r->doorbell.arg = arg;
     r->doorbell.cpus = cpus;

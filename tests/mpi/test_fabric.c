@@ -303,11 +303,11 @@ static void describes_itself(void)
 {
     struct fabric *f = started();
     char text[2048], little[16];
-    struct textbuf page = {text, sizeof text, 0}, small = {little, sizeof little, 0}, none = {NULL, 0, 0};
-    describe(f, &page);
+    struct textbuf out = {text, sizeof text, 0}, small = {little, sizeof little, 0}, none = {NULL, 0, 0};
+    describe(f, &out);
     describe(f, &small);
     describe(f, &none);
-    int length = page.length;
+    int length = out.length;
     CHECK_EQ(length, strlen(text));
     CHECK_EQ(small.length, length);
     CHECK(strncmp(little, text, sizeof little - 1) == 0 && little[15] == '\0');
@@ -327,11 +327,11 @@ static void asks_for_huge_pages(void)
     const struct settings before = settings;
     for (int asks = 0; asks <= 1; asks++) {
         char text[2048];
-        struct textbuf page = {text, sizeof text, 0};
+        struct textbuf out = {text, sizeof text, 0};
         settings.huge_pages = (uint64_t)asks;
         struct fabric *f = started();
         settings = before;
-        describe(f, &page);
+        describe(f, &out);
         CHECK_HAS(text, "memory pages: ");
         CHECK_EQ(strstr(text, sentence) != NULL, !asks);
         closed(f);

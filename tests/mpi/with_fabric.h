@@ -106,10 +106,10 @@ static inline int meet(struct fabric *f)
 }
 
 /* What baton_describe says of the fabric. */
-static inline void describe(const struct fabric *f, struct textbuf *page)
+static inline void describe(const struct fabric *f, struct textbuf *out)
 {
-    f->calls.describe(f, page);
-    f->net.describe(f, page);
+    f->calls.describe(f, out);
+    f->net.describe(f, out);
 }
 
 /* The next event; zeroed if none comes in time. */

@@ -28,8 +28,8 @@ static void starts(char *text, size_t size, unsigned sum)
     struct fabric *f = started();
     logger.sink = NULL;
     logger.level = (enum log_level)settings.log;
-    struct textbuf page = {text, size, 0};
-    describe(f, &page);
+    struct textbuf out = {text, size, 0};
+    describe(f, &out);
     for (uint64_t i = 0; i < POOL_BYTES; i++)
         if (!CHECK_EQ(pool_of(f)[i], 0))
             break;
@@ -73,7 +73,7 @@ static void tested_without_pools(void)
 {
     enum { SPARE = 2 << 20 };
     char text[4096];
-    struct textbuf page = {text, sizeof text, 0};
+    struct textbuf out = {text, sizeof text, 0};
     struct fabric *f = opened();
     logger.sink = count;
     CHECK_EQ(start_with(f, META_BYTES + SPARE, 0, 0), 0);
@@ -81,7 +81,7 @@ static void tested_without_pools(void)
     CHECK_EQ(f->calls.selftest(f, GROUND_META_OFFSET + META_BYTES, SPARE), 0);
     logger.sink = NULL;
     shim_break_promise(false, false, 0, 0);
-    describe(f, &page);
+    describe(f, &out);
     CHECK_HAS(text, "put completion is local");
     for (uint64_t i = 0; i < SPARE; i++)
         if (!CHECK_EQ(f->ground.segment[GROUND_META_OFFSET + META_BYTES + i], 0))

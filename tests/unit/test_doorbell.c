@@ -62,7 +62,7 @@ void freeifaddrs(struct ifaddrs *list)
 struct ranks {
     struct doorbell bell[RANKS];
     struct bell rung[RANKS];
-    struct doorbell_address cards[RANKS];
+    struct doorbell_card cards[RANKS];
 };
 
 static void rung(void *bell)
@@ -254,7 +254,7 @@ static void test_bad_cards(void **state)
     open_all(&w);
     doorbell_close(&w.bell[0]);
     w.cards[1].num = DOORBELL_ADDRESSES + 1;
-    w.cards[2] = (struct doorbell_address){.key = 1, .port = 9};
+    w.cards[2] = (struct doorbell_card){.key = 1, .port = 9};
     assert_int_equal(open_one(&w, 0, false), 0);
     assert_int_equal(doorbell_know(&w.bell[0], w.cards, RANKS), 0);
     for (uint32_t r = 1; r < RANKS; r++) {
@@ -342,7 +342,7 @@ struct device {
 };
 
 /* The card of a host with these devices. */
-static int card_of(const struct device *devices, size_t n, struct doorbell_address *card)
+static int card_of(const struct device *devices, size_t n, struct doorbell_card *card)
 {
     struct ifaddrs list[8] = {{NULL}};
     struct sockaddr_in at[8], mask[8];
@@ -379,7 +379,7 @@ static void test_which_addresses_a_card_has(void **state)
                                          {UP, AF_INET, 0x0a000005, 1},   {IFF_RUNNING, AF_INET, 0x0a000006, 24}};
     static const struct device more[] = {{UP, AF_INET, 1, 8}, {UP, AF_INET, 2, 8}, {UP, AF_INET, 3, 8},
                                          {UP, AF_INET, 4, 8}, {UP, AF_INET, 5, 8}, {UP, AF_INET, 6, 8}};
-    struct doorbell_address card;
+    struct doorbell_card card;
     assert_int_equal(card_of(many, 8, &card), 0);
     assert_int_equal(card.num, 3);
     for (uint32_t i = 0; i < 3; i++)
@@ -415,7 +415,7 @@ static void test_nothing_is_left(void **state)
 {
     (void)state;
     struct ranks w;
-    struct doorbell_address card;
+    struct doorbell_card card;
     static const struct device none[] = {{0, AF_INET, 0x0a000001, 24}};
     open_all(&w);
     close_all(&w);
