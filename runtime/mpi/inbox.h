@@ -8,7 +8,7 @@
  * failures go on for BATON_PEER_MS, the inbox fails. Where MPI only interrupts the receives, since a process was lost
  * (ULFM), they go on.
  *
- * The reactor's thread, after start. Never blocks, except in inbox_cancel.
+ * The thread that makes a turn, after start. Never blocks, except in inbox_cancel.
  */
 #ifndef BATON_MPI_INBOX_H
 #define BATON_MPI_INBOX_H

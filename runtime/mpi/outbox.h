@@ -15,7 +15,7 @@
  * refused (BATON_EPEER), but for an envelope alone now and then. The rank is back once a send succeeds or a message
  * comes from it.
  *
- * The reactor's thread, after start. Never blocks.
+ * The thread that makes a turn, after start. Never blocks.
  */
 #ifndef BATON_MPI_OUTBOX_H
 #define BATON_MPI_OUTBOX_H

@@ -5,18 +5,19 @@
  * Its parts, from below: rma_op (operations), rma_peer (what is known of each rank), rma_requests (open requests and
  * their limits), rma_read and rma_batch (issue operations), and this one, which admits, completes and answers.
  *
- * GENERATIONS. MPI keeps no order between two gets, so the word behind a leg is asked for when the last request of the
- * leg's data is complete, whichever that is. Where it cannot be asked for at that moment, nothing is told of it.
+ * GENERATIONS. MPI keeps no order between two gets, so the generation that proves a leg's data is read only when the
+ * last of their requests is complete. Where it cannot be read at that moment, the answer comes without it, and the core
+ * asks by the path's `board`.
  *
- * SILENT PEERS. A peer whose operation is open for too long is overdue: nothing new goes to it but a probe now and
- * then. Where the probe completes, what was issued long before it has completed too, and MPI lost that completion: a
- * flush settles it.
+ * OVERDUE PEERS. A peer whose operation is open for too long is overdue: nothing new goes to it but a probe now and
+ * then. Once a probe has completed, all that was issued long before it is complete as well. An operation that is still
+ * open then is one whose completion MPI has lost, and a flush of the peer completes it.
  *
  * SIEVES. They take at most rma_sieve_bytes, by default more than one for each active operation of data. Where
- * silent peers hold them all, runs are moved one by one. An operation that was given up leaves its blocks alone. A
+ * overdue peers hold them all, runs are moved one by one. An operation that was given up leaves its blocks alone. A
  * sieve into which something might still be written, since its peer was poisoned, is never used again.
  *
- * The reactor's thread. Never blocks, except in a flush of a peer that has just answered.
+ * The thread that makes a turn. Never blocks, except in a flush of a peer that has just answered.
  */
 #ifndef BATON_MPI_RMA_H
 #define BATON_MPI_RMA_H

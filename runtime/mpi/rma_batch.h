@@ -4,8 +4,8 @@
  * together at most rma_run_bytes, are issued as one operation of the path: the request of the last one completes
  * them all. The runs' pieces go straight to where they belong, or through a sieve where that is cheaper.
  *
- * The reactor's thread. Never blocks; never touches a byte outside of my pool and of the pool that the peer's card
- * names.
+ * The thread that makes a turn. Never blocks; never touches a byte outside of my pool and of the pool that the peer's
+ * card names.
  */
 #ifndef BATON_MPI_RMA_BATCH_H
 #define BATON_MPI_RMA_BATCH_H

@@ -4,7 +4,7 @@
  * batch of runs of a leg. Each comes from a pool, and is then open (MPI has its request), done (its event waits to be
  * handed out), handed out (its event's data are in use), and free again.
  *
- * The reactor's thread. Never calls MPI.
+ * The thread that makes a turn. Never calls MPI.
  */
 #ifndef BATON_MPI_RMA_OP_H
 #define BATON_MPI_RMA_OP_H

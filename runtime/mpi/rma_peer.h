@@ -13,7 +13,7 @@
  * from then on. The peer has room for RMA_STRAYS tags; once there are more, every tag of this peer counts as a stray. A
  * batch that is read through a sieve is none: its bytes cannot reach a block.
  *
- * The reactor's thread. Never blocks, except in a flush of a peer that has just answered.
+ * The thread that makes a turn. Never blocks, except in a flush of a peer that has just answered.
  */
 #ifndef BATON_MPI_RMA_PEER_H
 #define BATON_MPI_RMA_PEER_H

@@ -2,7 +2,7 @@
 /*
  * rma_read: one piece of a peer's segment, read by MPI_Rget into memory of its own: a card, a table, a word.
  *
- * The reactor's thread. Never blocks; never reads outside of the peer's segment.
+ * The thread that makes a turn. Never blocks; never reads outside of the peer's segment.
  */
 #ifndef BATON_MPI_RMA_READ_H
 #define BATON_MPI_RMA_READ_H

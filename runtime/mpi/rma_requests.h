@@ -4,16 +4,17 @@
  * ones are few and are all tested in each turn. A request that is open for longer than the patience with its peer (see
  * patience.h) is parked: of the parked ones, one is tested in each turn.
  *
- * LIMITS. Active requests of data: rma_requests. One peer has at most rma_peer_requests of them, parked
- * ones included; at most as many as it leaves to others; and fewer, the more requests are parked already. Reads of
- * metadata and words have RMA_READS places of their own, shared in the same way, so that a generation can be read again
- * while data fill their limit.
+ * ACTIVE REQUESTS. Those of data are limited by rma_requests (BATON_TUNE). One peer has at most
+ * rma_peer_requests of them, parked ones included; it gets no further one while it holds as many as are left for
+ * others; and its part shrinks as more requests are parked. Reads of metadata have RMA_READS requests of their own,
+ * shared by the same rules, so that a generation can be read while data fill their limit.
  *
- * Parked requests: once RMA_PARKED are parked, a peer has at most one request of each kind open; there are places for
- * these, and for what was active then, beyond RMA_PARKED. So silent peers never keep the places of others, however
- * many they are. Where the quirks table limits the open requests, fewer are parked, and none is made past that limit.
+ * PARKED REQUESTS. Up to RMA_PARKED are kept. Past that, a peer may have one request of each kind open, and there is
+ * room for these and for all that was active then. So peers that do not answer never take the requests of others,
+ * however many they are. Where the quirks table limits the open requests, fewer are parked, and none is made past that
+ * limit.
  *
- * The reactor's thread. Never waits for a request.
+ * The thread that makes a turn. Never waits for a request.
  */
 #ifndef BATON_MPI_RMA_REQUESTS_H
 #define BATON_MPI_RMA_REQUESTS_H

@@ -11,18 +11,18 @@
 #include "mpi/world.h"
 
 /**
- * Each rank reads test patterns of a few peers on other nodes into memory that holds wrong bytes: short patterns, and
- * some of up to 1 MiB. Where a request does not cover the gets before it on some rank, gets_per_request becomes 1 on
- * all. BATON_EMPI: even an MPI_Rget by itself reported success without its bytes.
+ * READS. Each rank reads test patterns of a few peers on other nodes, short ones and some of up to 1 MiB, over bytes of
+ * its own that differ from them. If on any rank a request completes before the gets that were issued before it,
+ * gets_per_request becomes 1 on all ranks. BATON_EMPI: a single MPI_Rget completed without its bytes.
  *
- * Where put_is_remote, each rank then puts patterns into memory of two peers that holds wrong bytes, and tells them as
- * soon as the request is complete. Where one of them does not find all bytes at that moment, put_is_remote becomes
- * false on all.
+ * WRITES. Where the quirks say put_is_remote, each rank puts patterns over such bytes of two peers, and sends them a
+ * message as soon as the request is complete. If on any rank the message comes before all of the bytes, put_is_remote
+ * becomes false on all ranks.
  *
- * Each rank also warns if the MPI library of one of the peers that it reads from is another one than its own.
+ * Each rank also warns if one of the peers that it reads from has another MPI library than its own.
  *
- * The first bytes of every pool are used for the test, or of the spare bytes of a rank without one or whose pool may be
- * in use, and are zero afterwards. With one node there is nothing to do.
+ * The test overwrites the first bytes of each pool and leaves them zero. A rank without a pool, or whose pool may be in
+ * use already, has spare bytes for this in its window. In a world of one node there is nothing to do.
  */
 int selftest_run(struct world *w, const struct windows *v, struct quirks *q);
 

@@ -8,13 +8,13 @@
  * WRITING. Runs that follow each other at the peer without a gap are first copied into the sieve's memory, and then put
  * as one span: the producer packs.
  *
- * THE COST RULE. An operation costs as much as moving SIEVE_GET_BYTES more in an operation that is made anyway. A byte
- * that goes through the sieve costs half a byte more, since it is copied. So a run joins a span where the bytes between
- * them, and half of the run, are less than SIEVE_GET_BYTES; and a request goes through a sieve where the same sum over
- * all of it is less than that of its runs moved one by one. Derived datatypes (MPI_Type_vector) were faster than one
- * get a run only where there is nothing between the runs.
+ * THE COST RULE. Costs are counted in bytes moved. One MPI operation costs SIEVE_GET_BYTES, and a byte that is copied
+ * through the sieve costs half a byte. So a run joins the span before it where the gap between them, and half of the
+ * run, are less than SIEVE_GET_BYTES. A request goes through a sieve where its spans cost less in all than its runs
+ * moved one by one. Derived datatypes (MPI_Type_vector) were faster than one get a run only where there was no gap
+ * between the runs.
  *
- * The reactor's thread. Makes no MPI call.
+ * The thread that makes a turn. Makes no MPI call.
  */
 #ifndef BATON_MPI_SIEVE_H
 #define BATON_MPI_SIEVE_H

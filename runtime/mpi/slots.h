@@ -7,7 +7,7 @@
  * peer that has none still gets one: at most one a rank beyond SLOTS_MAX. So silent peers never keep the places of
  * others, however many they are. Slots are made as they are needed.
  *
- * The reactor's thread. Never calls MPI.
+ * The thread that makes a turn. Never calls MPI.
  */
 #ifndef BATON_MPI_SLOTS_H
 #define BATON_MPI_SLOTS_H
