@@ -32,7 +32,7 @@ struct run {
     uint64_t block_bytes;
     uint32_t batch;
     char variable[64];     /* of --with; empty: none */
-    const char *value;     /* of it */
+    char *value;           /* of it */
     char *before;          /* what it is else; NULL: unset */
     struct busy computing; /* of the consumer */
     struct scene scene;
@@ -189,8 +189,11 @@ static void read_setting(struct run *r)
         return;
     const size_t length = strcspn(with, "=");
     memcpy(r->variable, with, length); /* the options know that there is room */
-    r->value = with + length + 1;
     r->before = getenv(r->variable) != NULL ? strdup(getenv(r->variable)) : NULL;
+    r->value = strcmp(r->variable, "BATON_TUNE") == 0 ? options_tuned(r->before, with + length + 1)
+                                                      : strdup(with + length + 1);
+    if (r->value == NULL)
+        fail("out of memory");
 }
 
 void interference_run(struct bench *b)
@@ -209,6 +212,7 @@ void interference_run(struct bench *b)
         run.batch = (uint32_t)o->batch.value[0];
         run_size(&run, i == 0);
     }
+    free(run.value);
     free(run.before);
     free(run.slower);
 }

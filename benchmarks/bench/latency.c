@@ -268,8 +268,8 @@ void latency_run(struct bench *b)
 {
     const struct options *o = &b->options;
     const char *given = getenv("BATON_TUNE");
-    char *tune = given != NULL ? strdup(given) : NULL, *spinning;
-    if (asprintf(&spinning, "%s%sspin_us=1000000", given != NULL ? given : "", given != NULL ? "," : "") < 0)
+    char *tune = given != NULL ? strdup(given) : NULL, *spinning = options_tuned(given, "spin_us=1000000");
+    if (spinning == NULL)
         fail("out of memory");
     unsigned notes = 0;
     const unsigned from = calls_of(b);

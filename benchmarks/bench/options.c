@@ -3,6 +3,7 @@
 #include "bench/options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/settings.h"
@@ -399,4 +400,33 @@ int options_read(struct options *o, int argc, char **argv, struct why *why)
         return -1;
     preset(o);
     return check(o, why);
+}
+
+/* ---- tunables ---------------------------------------------------------------------------------------------------- */
+
+static bool is_named(const char *tunables, const char *name, size_t length)
+{
+    for (const char *at = tunables; *at != '\0'; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, name, length) == 0 && at[length] == '=')
+            return true;
+    return false;
+}
+
+char *options_tuned(const char *given, const char *changes)
+{
+    char *out = malloc((given != NULL ? strlen(given) : 0) + strlen(changes) + 2);
+    size_t used = 0;
+    if (out == NULL)
+        return NULL;
+    for (const char *at = given != NULL ? given : ""; *at != '\0'; at += *at == ',') {
+        const size_t length = strcspn(at, ",");
+        if (!is_named(changes, at, strcspn(at, "=,"))) {
+            memcpy(out + used, at, length);
+            used += length;
+            out[used++] = ',';
+        }
+        at += length;
+    }
+    strcpy(out + used, changes);
+    return out;
 }

@@ -86,4 +86,10 @@ const char *options_state_name(enum bench_state state);
 /** "want", "offer" or "ready". Static text. */
 const char *options_from_name(enum bench_from from);
 
+/**
+ * A value of BATON_TUNE (NULL: it is not set) with these tunables in place of those of the same names: malloc'ed, or
+ * NULL, no memory.
+ */
+char *options_tuned(const char *given, const char *changes);
+
 #endif

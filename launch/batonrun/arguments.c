@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
+#include "metrics/endpoint.h"
 
 #define TIMEOUT_MAX_S 65536u
 
@@ -40,24 +40,28 @@ static int read_side(const struct option_row *row, const char *text, void *field
                          text);
 }
 
-/* What looks like a port and is none would be a file's name, and nobody would answer. */
+/* What looks like an endpoint and is none would be a file's name, and nobody would answer. */
+static bool ends_as_endpoint(const char *text)
+{
+    const char *colon = strrchr(text, ':'), *port = colon != NULL ? colon + 1 : text;
+    return *port != '\0' && port[strspn(port, "0123456789")] == '\0' && strchr(text, '/') == NULL;
+}
+
 static int read_metrics(const struct option_row *row, const char *text, void *field, struct why *why)
 {
-    const char *at = text;
-    uint32_t port = 0;
-    if (text[0] != '\0' && text[strspn(text, "0123456789")] == '\0' &&
-        (!number_take(&at, UINT16_MAX, &port) || port == 0))
-        return why_set(why, "--metrics takes a port from 1 to 65535, or a file (./%.32s): not %.32s", text, text);
+    struct endpoint where;
+    const bool answers = endpoint_read(text, &where);
+    if (!answers && ends_as_endpoint(text))
+        return why_set(
+            why,
+            "--metrics takes a port from 1 to 65535, an IPv4 address of this host and a port (0.0.0.0:9464), or a "
+            "file (./%.48s): not %.48s",
+            text, text);
 #ifndef LAUNCH_HTTP
-    if (port > 0)
+    if (answers)
         return why_set(why, "--metrics takes no port, since libmicrohttpd was not found when Baton was built (Debian: "
                             "libmicrohttpd-dev): give a file");
 #endif
-    const char *colon = strrchr(text, ':');
-    if (colon != NULL && strchr(text, '/') == NULL && colon[1] != '\0' &&
-        colon[1 + strspn(colon + 1, "0123456789")] == '\0')
-        return why_set(why, "--metrics answers at 127.0.0.1 alone: give the port %.16s, or a file (./%.64s)", colon + 1,
-                       text);
     return option_read_file(row, text, field, why);
 }
 
@@ -69,7 +73,8 @@ static const struct option_row world_rows[] = {
     {"timeout", "SECONDS", "end all ranks after this time (status 124)",
      OPTION_WHOLE(struct arguments, timeout_s, 1, TIMEOUT_MAX_S)},
     {"survive", NULL, "let the other ranks run on when a rank is lost", OPTION_SWITCH(struct arguments, survive)},
-    {"metrics", "FILE", "write the ranks' metrics to this file each second, or answer at this port, for Prometheus",
+    {"metrics", "FILE",
+     "write the ranks' metrics to this file each second, or answer at this [ADDRESS:]PORT, for Prometheus",
      .read = read_metrics, .field = offsetof(struct arguments, metrics)},
 #ifdef LAUNCH_JSON
     {"trace", "FILE", "what all transfers did when, for ui.perfetto.dev", OPTION_FILE(struct arguments, trace)},

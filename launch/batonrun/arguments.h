@@ -24,7 +24,7 @@ struct arguments {
     struct placement_options placement;
     enum launcher_kind launcher; /* LAUNCHER_FIND: not said */
     const char *mpirun;          /* its program; NULL: not said */
-    const char *metrics;         /* the file that they are written to; NULL: they are not */
+    const char *metrics;         /* the file that they are written to, or an endpoint; NULL: none */
     char **launcher_words;       /* for it, NULL-terminated, within argv; NULL: there are none */
     enum script_kind script;
     char **program[2]; /* of the prefill and of the decode ranks: NULL-terminated, within argv */

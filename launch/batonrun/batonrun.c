@@ -362,7 +362,8 @@ static int launch_placed(struct session *s, const struct placement *p)
         setenv(RANK_REPORTS, s->tag, 1);
         report_name(s->tag, name);
         setenv(RANK_METRICS, name, 0);
-        if (a->metrics != NULL && collector_port(a->metrics) == 0)
+        struct endpoint answers;
+        if (a->metrics != NULL && !endpoint_read(a->metrics, &answers))
             set_file(RANK_METRICS_FILE, a->metrics);
     }
     struct launch what = describe_launch(s, p, hosts, &shim);

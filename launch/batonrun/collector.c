@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/number.h"
 #include "batonrun/complain.h"
 #include "batonrun/descriptor.h"
 #include "metrics/openmetrics.h"
@@ -135,21 +134,15 @@ static struct collector collector_of(const char *job)
 
 /* ---- batonrun's -------------------------------------------------------------------------------------------------- */
 
-uint16_t collector_port(const char *file)
-{
-    const char *at = file;
-    uint32_t port = 0;
-    return number_take(&at, UINT16_MAX, &port) && *at == '\0' ? (uint16_t)port : 0;
-}
-
 int collector_open(struct collector *c, const char *file, const char *job)
 {
     *c = collector_of(job);
     if (file == NULL)
         return 0;
-    c->port = collector_port(file);
-    if (c->port > 0) {
-        int error = server_open(&c->server, c->port);
+    struct endpoint where;
+    c->answers = endpoint_read(file, &where);
+    if (c->answers) {
+        int error = server_open(&c->server, &where);
         if (error == 0)
             c->claim = pages_claim(METRICS_ROOT, job);
         return error;
@@ -166,7 +159,7 @@ int collector_open(struct collector *c, const char *file, const char *job)
 void collector_start(struct collector *c)
 {
     int error = 0;
-    if (c->port > 0)
+    if (c->answers)
         error = server_start(&c->server, make_text, c);
     else if (c->file[0] != '\0')
         error = start_writing(c);
@@ -185,11 +178,11 @@ static void end(struct collector *c)
 
 void collector_close(struct collector *c)
 {
-    if (c->file[0] == '\0' && c->port == 0) {
+    if (c->file[0] == '\0' && !c->answers) {
         remove_unclaimed(c->job); /* what ranks left whose shims were killed too */
         return;
     }
-    if (c->port > 0)
+    if (c->answers)
         server_close(&c->server);
     if (stop_writing(c))
         end(c);

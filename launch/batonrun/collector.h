@@ -4,7 +4,7 @@
  * reads (--metrics). It never waits for a rank. The file is replaced in one step, so a reader finds a whole one, and it
  * stays when the job has ended: its last counts are the job's.
  *
- * Or it answers at a port, on batonrun's host alone, by what the pages say at that moment.
+ * Or it answers at an endpoint (metrics/endpoint.h), on batonrun's host alone, by what the pages say at that moment.
  *
  * On batonrun's host a thread of batonrun does it. On another host a thread of a shim does: of the first that claims
  * the pages there. When its rank ends, another one takes its place. A file system that has gone holds up these threads
@@ -24,7 +24,7 @@
 
 struct collector {
     char file[PATH_MAX]; /* empty: nothing is written */
-    uint16_t port;       /* 0: no port; without one and without a file nothing is told */
+    bool answers;        /* at an endpoint; where it does not, and there is no file, nothing is told */
     const char *job;     /* outlives it */
     struct pages pages;
     int claim; /* -1: another process collects on this host */
@@ -36,9 +36,7 @@ struct collector {
 
 /* ---- batonrun's -------------------------------------------------------------------------------------------------- */
 
-/** Whether what --metrics is given is a port: digits alone. 0: it is a file. */
-uint16_t collector_port(const char *file);
-/** Before the ranks are started. `file`: or a port; NULL: none. 0, or an errno: it cannot be used. */
+/** Before the ranks are started. `file`: or an endpoint; NULL: none. 0, or an errno: it cannot be used. */
 int collector_open(struct collector *c, const char *file, const char *job);
 /** Makes the thread; where that fails, the file is written in the end alone. */
 void collector_start(struct collector *c);

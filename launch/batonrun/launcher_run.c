@@ -218,8 +218,7 @@ int launcher_run(const struct arguments *a, char **argv, const char *tag, uint32
         return complain(1, "ranks show no metrics: " RANK_METRICS "=\"%.80s\" is no name for them", job);
     int error = collector_open(&collector, a->metrics, job);
     if (error != 0)
-        return complain(1, "metrics cannot be %s%s: %s",
-                        collector_port(a->metrics) > 0 ? "told at 127.0.0.1:" : "written to ", a->metrics,
+        return complain(1, "metrics cannot be %s %s: %s", collector.answers ? "told at" : "written to", a->metrics,
                         strerror(error));
     int status = run(a, argv, tag, ranks, launcher, &collector);
     collector_close(&collector);

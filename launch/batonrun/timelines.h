@@ -23,7 +23,8 @@ int timelines_pattern(const char *file, char pattern[TIMELINES_PATH_BYTES]);
 
 /**
  * Makes `file`, empty and for this user alone, and removes those that ranks of an earlier job have left for it. 0; or
- * -1 with *why: a name is a link, another user's file or otherwise none to take (held.h), or the folder takes no files.
+ * -1 with *why: a name is a link, another user's file or otherwise none to take (base/lockfile.h), or the folder takes
+ * no files.
  */
 int timelines_begin(const char *file, uint32_t ranks, struct why *why);
 

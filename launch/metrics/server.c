@@ -55,7 +55,7 @@ static enum MHD_Result answer(void *server, struct MHD_Connection *client, const
     const struct server *s = server;
     size_t size = 0;
     (void)version, (void)upload, (void)upload_size, (void)request;
-    if (!is_for_here(client))
+    if (s->is_local && !is_for_here(client))
         return give(client, MHD_HTTP_MISDIRECTED_REQUEST, NULL, 0);
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return give(client, MHD_HTTP_METHOD_NOT_ALLOWED, NULL, 0);
@@ -81,12 +81,12 @@ static void note(void *server, struct MHD_Connection *client, void **place, enum
     }
 }
 
-int server_open(struct server *s, uint16_t port)
+int server_open(struct server *s, const struct endpoint *where)
 {
-    const struct sockaddr_in at = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(where->port), .sin_addr = where->address};
     const int on = 1;
-    *s = (struct server){.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    *s = (struct server){.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+                         .is_local = endpoint_is_local(where)};
     if (s->listener < 0)
         return errno;
     setsockopt(s->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* after a job that has just ended */
@@ -121,9 +121,9 @@ void server_close(struct server *s)
 
 #else
 
-int server_open(struct server *s, uint16_t port)
+int server_open(struct server *s, const struct endpoint *where)
 {
-    (void)s, (void)port;
+    (void)s, (void)where;
     return ENOTSUP;
 }
 

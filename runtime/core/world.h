@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world: what all ranks of a world of MPI do together to start and to close. A context that is opened otherwise has no
- * world. A rank is a peer (core/ground.h).
+ * world: what all ranks of a world of MPI do together to start and to close. Each context is opened on one. A rank is
+ * a peer (core/ground.h).
  *
  * THREAD. The thread that opens, starts or closes the context. Where caches come late, whoever makes turns calls
  * `meet`, `expose`, `doorbell` and `selftest`, and agrees between them. A call that other threads may make says so.

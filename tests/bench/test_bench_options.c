@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "bench/options.h"
@@ -213,12 +214,33 @@ static void what_is_wrong_is_said(void **state)
     }
 }
 
+static void tunables_are_replaced_by_name(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        /* given, changes, together */
+        {NULL, "spin_us=1", "spin_us=1"},
+        {"", "spin_us=1", "spin_us=1"},
+        {"spin_us=0", "spin_us=1", "spin_us=1"},
+        {"rma_bytes=4M,spin_us=0,nice=1", "spin_us=1", "rma_bytes=4M,nice=1,spin_us=1"},
+        {"spin_us=0,nice=1", "nice=2,spin_us=1", "nice=2,spin_us=1"},
+        {"spin=0,spin_us_more=2", "spin_us=1", "spin=0,spin_us_more=2,spin_us=1"},
+        {"nice", "nice=2", "nice=2"}, /* it is no tunable: the one that is replaces it */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *found = options_tuned(cases[i][0], cases[i][1]);
+        assert_string_equal(found, cases[i][2]);
+        free(found);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(every_option),
         cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(tunables_are_replaced_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,7 +201,11 @@ static void test_bad(void **state)
     REFUSED("--timeout must be a whole number from 1 to", "--timeout", "0", "p");
     REFUSED("--metrics takes a port", "--metrics", "0", "p");
     REFUSED("--metrics takes a port", "--metrics", "99999", "p");
-    REFUSED("--metrics answers at 127.0.0.1 alone: give the port 9464", "--metrics", "127.0.0.1:9464", "p");
+    REFUSED("--metrics takes a port", "--metrics", "127.0.0.1:0", "p");
+    REFUSED("--metrics takes a port", "--metrics", "n07:9464", "p");
+    REFUSED("--metrics takes a port", "--metrics", "300.0.0.1:9464", "p");
+    REFUSED("--metrics takes a port", "--metrics", ":9464", "p");
+    REFUSED("--metrics takes a port", "--metrics", "1234567890123456789:9464", "p");
     REFUSED("--timeout must be a whole number from 1 to", "--timeout", "1s", "p");
 }
 

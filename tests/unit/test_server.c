@@ -41,18 +41,20 @@ static char *nothing(void *arg, size_t *size)
 }
 
 /* A server that listens, and its port. */
-static uint16_t open_at(struct server *s)
+static uint16_t open_at(struct server *s, const char *address)
 {
+    struct endpoint free_port = {.port = 0};
     struct sockaddr_in at = {0};
     socklen_t size = sizeof at;
-    assert_int_equal(server_open(s, 0), 0);
+    assert_int_equal(inet_pton(AF_INET, address, &free_port.address), 1);
+    assert_int_equal(server_open(s, &free_port), 0);
     assert_int_equal(getsockname(s->listener, (struct sockaddr *)&at, &size), 0);
     return ntohs(at.sin_port);
 }
 
 static uint16_t start(struct server *s, char *(*text)(void *arg, size_t *size), const char *arg)
 {
-    uint16_t port = open_at(s);
+    uint16_t port = open_at(s, "127.0.0.1");
     assert_int_equal(server_start(s, text, (void *)(uintptr_t)arg), 0);
     return port;
 }
@@ -200,18 +202,43 @@ static void test_a_port_in_use(void **state)
 {
     (void)state;
     struct server s, other;
-    const uint16_t port = open_at(&s);
-    assert_int_equal(server_open(&other, port), EADDRINUSE);
+    char text[16];
+    struct endpoint at;
+    snprintf(text, sizeof text, "%u", open_at(&s, "127.0.0.1"));
+    assert_true(endpoint_read(text, &at));
+    assert_int_equal(server_open(&other, &at), EADDRINUSE);
     server_close(&s);
-    assert_int_equal(server_open(&s, port), 0);
+    assert_int_equal(server_open(&s, &at), 0);
     server_close(&s);
+}
+
+static void test_others_reach_it_if_they_may(void **state)
+{
+    (void)state;
+    struct server s;
+    struct endpoint at;
+    const uint16_t port = open_at(&s, "0.0.0.0");
+    assert_int_equal(server_start(&s, small, (void *)(uintptr_t) "# EOF\n"), 0);
+    expect(port, "GET /metrics HTTP/1.1\r\nHost: n07.example:9464", "200 OK\r\n", "", "# EOF\n");
+    server_close(&s);
+    assert_true(endpoint_read("9464", &at) && at.port == 9464 && endpoint_is_local(&at));
+    assert_true(endpoint_read("127.0.0.2:1", &at) && at.port == 1 && endpoint_is_local(&at));
+    assert_true(endpoint_read("10.0.0.7:65535", &at) && at.port == 65535 && !endpoint_is_local(&at));
+    assert_true(endpoint_read("0.0.0.0:9464", &at) && !endpoint_is_local(&at));
+    static const char *const none[] = {
+        "",         "0",        "65536",       ":1",        "1:2:3",      "localhost:9464",
+        "10.0.0.7", "10.0.0:1", "10.0.0.7:1x", "10.0.0.7:", "[::1]:9464", "1000000000000000:1"};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        if (endpoint_read(none[i], &at))
+            fail_msg("\"%s\" was taken for an endpoint", none[i]);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),      cmocka_unit_test(test_large_and_none), cmocka_unit_test(test_no_requests),
-        cmocka_unit_test(test_slow_clients), cmocka_unit_test(test_a_port_in_use),
+        cmocka_unit_test(test_answers),       cmocka_unit_test(test_large_and_none),
+        cmocka_unit_test(test_no_requests),   cmocka_unit_test(test_slow_clients),
+        cmocka_unit_test(test_a_port_in_use), cmocka_unit_test(test_others_reach_it_if_they_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
