@@ -41,18 +41,20 @@ static bool add(struct net_run *runs, uint32_t *n, uint32_t room, const struct p
 }
 
 /*
- * Makes the next runs of a leg, of `budget` bytes at most. Returns their number; 0: it is at its end. *is_last: nothing
- * comes behind them.
+ * Makes the next runs of a leg, of `budget` bytes at most. Returns their number; 0: it is at its end. *bytes: what they
+ * have in all. *is_last: nothing comes behind them.
  */
-static uint32_t make(const struct path_leg *leg, struct net_run *runs, uint32_t room, uint64_t budget, bool *is_last)
+static uint32_t make(const struct path_leg *leg, struct net_run *runs, uint32_t room, uint64_t budget, uint64_t *bytes,
+                     bool *is_last)
 {
     struct plan_run piece[PIECES_AT_ONCE];
     struct plan_cursor at = *leg->cursor;
     uint32_t n = 0, pieces = 0, got, added;
+    *bytes = 0;
     do {
-        got = plan_next(leg->transfer, &at, piece, PIECES_AT_ONCE, budget);
+        got = plan_next(leg->transfer, &at, piece, PIECES_AT_ONCE, budget - *bytes);
         for (added = 0; added < got && add(runs, &n, room, &piece[added]); added++)
-            budget -= piece[added].bytes;
+            *bytes += piece[added].bytes;
         pieces += added;
     } while (added == got && got > 0 && pieces < PIECES_MOST);
     *is_last = added == got && plan_at_end(leg->transfer, &at);
@@ -64,22 +66,22 @@ int64_t runs_move(const struct net *net, const struct path_leg *leg, uint64_t bu
     struct net_run runs[NET_RUNS];
     struct net_move move = {
         .peer = leg->peer, .write = leg->write, .tag = leg->tag, .theirs = leg->theirs, .runs = runs};
-    uint64_t taken = 0;
+    uint64_t taken = 0, handed;
     bool is_last;
     while (taken < budget) {
         int64_t more = net->room(net->self, leg->peer);
         if (more > 0) {
             const uint32_t room = more < NET_RUNS ? (uint32_t)more : NET_RUNS;
-            move.num_runs = make(leg, runs, room, budget - taken, &is_last);
+            move.num_runs = make(leg, runs, room, budget - taken, &handed, &is_last);
             if (move.num_runs == 0) /* the leg is at its end */
                 return (int64_t)taken;
             move.board = is_last ? leg->board : 0;
             more = net->move(net->self, &move);
+            if (more > 0 && (uint64_t)more > handed)
+                more = BATON_EMESSAGE;
         }
         if (more <= 0) /* an error after something was taken comes back at the next call */
             return taken > 0 ? (int64_t)taken : more < 0 ? more : BATON_EAGAIN;
-        if ((uint64_t)more > budget - taken)
-            return BATON_EMESSAGE; /* more than it was handed */
         plan_pass(leg->transfer, leg->cursor, (uint64_t)more);
         taken += (uint64_t)more;
     }

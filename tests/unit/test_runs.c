@@ -286,7 +286,12 @@ static void test_a_net_that_answers_nonsense(void **state)
     it.error = 4097;
     assert_int_equal(runs_move(&it.net, &it.leg, 4096), BATON_EMESSAGE);
     assert_int_equal(it.cursor.unit_done, 0);
+    it.room = 1; /* the transfer has more than one run */
+    it.error = (int64_t)it.transfer.bytes;
+    assert_int_equal(runs_move(&it.net, &it.leg, UINT64_MAX), BATON_EMESSAGE);
+    assert_memory_equal(&it.cursor, &(struct plan_cursor){0}, sizeof it.cursor);
     it.error = 0;
+    it.room = INT_MAX;
     assert_int_equal(runs_move(&it.net, &it.leg, UINT64_MAX), it.transfer.bytes);
     end();
 }
