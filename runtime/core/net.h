@@ -8,7 +8,8 @@
  * BYTES are handed over as runs, so that whoever fills this table needs to know nothing of plans. They may cross a ring
  * of fixed entries to another process.
  *
- * THREAD. All calls are for whoever makes turns (front/turns.h), but where one says that any thread may call it.
+ * THREAD. All calls are for whoever makes turns (front/turns.h), but where one says that any thread may call it. Before
+ * there are turns, the thread that starts the context makes them.
  * COMPLETION and ERRORS are those of core/path.h: no call blocks, and what was begun ends by an event of `progress`.
  */
 #ifndef BATON_CORE_NET_H
@@ -87,7 +88,7 @@ struct net {
 
     /** Whether peers of other nodes ring my bell too. */
     bool (*is_rung)(const void *self);
-    /** How often they did, and I rang them: after either, something from another node is to be expected. */
+    /** How often they rang mine and I theirs. Where it has grown, messages or bytes may be on their way: stay awake. */
     uint32_t (*rings)(const void *self);
     /** At the end of a turn: rings those to whom something went in it. */
     void (*ring)(void *self);

@@ -45,12 +45,14 @@ bool handoff_told(const struct handoff *h, uint32_t *slot);
 /* ---- the consumer's ---------------------------------------------------------------------------------------------- */
 
 /**
- * False also with too few tokens, no seat, a lease that this rank has had before. After true, what is read under the
- * lease counts if the board still has its generation after the last byte.
+ * HANDOFF_ASK also where the offer has too few tokens or no seat, or this rank has had its lease before. After
+ * HANDOFF_TAKEN, what is read under the lease counts if the board still has its generation after the last byte.
  */
 enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant);
-/** A lease that was granted by message. False also if no such offer is found by words, the slot
- * is none, or this rank has had the lease before. */
+/**
+ * Of a lease that was granted by message. False: no such offer is found by words, the slot is none, or this rank has had
+ * the lease before.
+ */
 bool handoff_hold(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, uint32_t left_ms);
 /** The producer's bell must be rung after it. */
 void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, int error);
