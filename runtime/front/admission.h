@@ -21,7 +21,7 @@
  * There are places for BATON_REQUESTS whole calls. Once the GIVEN_UP of a call was polled, the call holds fewer places
  * and is still open. So more than BATON_REQUESTS calls may be open, but never more than there are places.
  *
- * Any thread. The counters are relaxed, since they order nothing: rings order what travels with a call or an event.
+ * Any thread. The counters are relaxed, since they order nothing: queues order what travels with a call or an event.
  */
 #ifndef BATON_FRONT_ADMISSION_H
 #define BATON_FRONT_ADMISSION_H

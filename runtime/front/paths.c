@@ -368,7 +368,7 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
                     uint64_t *out, uint64_t tag)
 {
     struct paths *p = self;
-    sync_windows(p); /* what peers have put here is seen by this thread, and the ring hands it on */
+    sync_windows(p); /* what peers have put here is seen by this thread, and the queue hands it on */
     if (is_device(p->wish.cache))
         return staged_sum(p->staged, transfer, source, first, count, out, tag);
     return shm_sum(p->shm, transfer, source, first, count, out, tag);

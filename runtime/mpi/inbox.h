@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inbox: a ring of receives for the control messages of all ranks. The receives are posted for any source, and MPI
- * matches a sender's messages to them in the order in which they were posted. Only the ring's head is tested, so
+ * inbox: a circle of receives for the control messages of all ranks. The receives are posted for any source, and MPI
+ * matches a sender's messages to them in the order in which they were posted. Only the head of the circle is tested, so
  * messages come out in the order in which each sender sent them.
  *
  * FAILURES. A receive that cannot be posted is posted later. One that fails is a damaged message. Where such
@@ -33,7 +33,7 @@ struct inbox {
     const struct world *world;
     MPI_Comm comm;
     /*
-     * The ring. Receives head - handed .. head - 1, modulo INBOX_RECEIVES, were handed out or skipped: inbox_release
+     * The circle. Receives head - handed .. head - 1, modulo INBOX_RECEIVES, were handed out or skipped: inbox_release
      * posts them again.
      */
     uint8_t (*received)[INBOX_BYTES];

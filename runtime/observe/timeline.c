@@ -20,7 +20,7 @@
 #include "base/thread.h"
 #include "observe/timeline_text.h"
 
-#define PAUSE_NS (5 * CLOCK_NS_PER_MS)  /* between two looks at the ring buffer */
+#define PAUSE_NS (5 * CLOCK_NS_PER_MS)  /* between two looks at the circular buffer */
 #define BUFFER_BYTES ((size_t)64 << 10) /* of one write */
 #define END_BYTES 4096u                 /* of the file's limit that are kept for its last line */
 #define LOWEST_NICE 19
@@ -28,7 +28,7 @@
 
 struct timeline {
     /* whoever makes turns */
-    struct timeline_record *records; /* a ring buffer */
+    struct timeline_record *records; /* a circular buffer */
     uint64_t mask;
     _Atomic uint64_t head;    /* records added */
     uint64_t tail_seen;       /* what it knows of `tail` */

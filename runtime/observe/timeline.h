@@ -24,7 +24,7 @@
  * A call is named by its id and a leg by the tag of its mover, both of this rank alone. The moments of calls and legs
  * are the turns in which the reactor saw them. Messages, copies and batches have times of their own.
  *
- * Records go into a ring buffer of fixed size. A thread of the lowest priority writes them to the file every few
+ * Records go into a circular buffer of fixed size. A thread of the lowest priority writes them to the file every few
  * milliseconds (timeline_text.h). What finds no room there, or the file at its limit, is left out, and the file says
  * how much. A process that is killed leaves a file that can be loaded, and lacks its last milliseconds.
  *
@@ -92,7 +92,7 @@ struct timeline_wish {
     const char *engine, *host;
     const char *cpus;         /* the hardware threads of its thread (base/thread.h) */
     uint64_t bytes;           /* that the file may have */
-    uint32_t records;         /* that the ring buffer holds, a power of two */
+    uint32_t records;         /* that the circular buffer holds, a power of two */
     const struct logger *log; /* copied */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lanes: control messages between ranks of a node, by loads and stores. A lane is a ring buffer of LANES_PLACES
+ * lanes: control messages between ranks of a node, by loads and stores. A lane is a circular buffer of LANES_PLACES
  * messages from one rank to another one, in the segment of the rank that receives. It has one writer and one reader,
  * and each word of it is written by one of them alone. So a rank that is stopped or killed between two stores holds up
  * the messages to itself and from itself, and nobody else's. Messages of a lane come in order, whole, and once.
