@@ -17,7 +17,7 @@ struct extent {
 struct leases {
     uint32_t slots, num_free;
     uint32_t
-        *free_slots; /* a circular buffer, the oldest first: so what is said of an ended lease stays readable for long */
+        *free_slots; /* a circular buffer, the oldest first: what is said of an ended lease stays readable for long */
     uint32_t first_free;
     uint64_t last; /* generation */
     uint8_t *arena;

@@ -5,8 +5,8 @@
  * lanes also gets its messages by the net. Peers are numbers (core/ground.h): what stands for them in the network is
  * known to whoever fills this table alone.
  *
- * BYTES are handed over as runs, so that whoever fills this table needs to know nothing of plans. They may cross a queue
- * of fixed entries to another process.
+ * BYTES are handed over as runs, so that whoever fills this table needs to know nothing of plans. They may cross a
+ * queue of fixed entries to another process.
  *
  * THREAD. All calls are for whoever makes turns (front/turns.h), but where one says that any thread may call it. Before
  * there are turns, the thread that starts the context makes them.

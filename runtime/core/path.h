@@ -19,8 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan/plan.h"
+#include "baton.h"
 
+struct plan_cursor;
+struct plan_transfer;
 struct port_event;
 
 /** One region of a cache. */

@@ -2,6 +2,8 @@
 /* runs: see runs.h. The leg's cursor moves by what the net took, whatever was made of the plan ahead of it. */
 #include "front/runs.h"
 
+#include "plan/plan.h"
+
 /*
  * So many pieces at most are named at a time. That is as much as the net moves by one request, of pieces that are so
  * short that there are many: what it does not take was made in vain.

@@ -144,7 +144,7 @@ static void *worker_main(void *arg)
         atomic_fetch_sub_explicit(&p->busy, 1, memory_order_relaxed);
         end.worker = number;
         slot->end = end;
-        /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The ring
+        /* copy_slice fenced its streaming stores, so the release of this push publishes all bytes of the job. The queue
          * has a place for every slot, so the push cannot fail. */
         mpmc_push(p->done, slot);
         tell(p, more, end.error); /* copies of both: the slot may hold another job by now */

@@ -9,6 +9,7 @@
 
 #include "front/runs.h"
 #include "mpi/sieve.h"
+#include "plan/plan.h"
 #include "with_clock.h"
 #include "with_fabric.h"
 

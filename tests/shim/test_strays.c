@@ -17,6 +17,7 @@
 #include "fake_mpi.h"
 #include "front/runs.h"
 #include "mpi/rma.h"
+#include "plan/plan.h"
 #include "shim.h"
 #include "with_rma.h"
 

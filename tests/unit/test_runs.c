@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "front/runs.h"
+#include "plan/plan.h"
 #include "with_geometry.h"
 
 #define BLOCKS 40u
