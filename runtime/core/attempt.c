@@ -187,21 +187,6 @@ int attempt_error(const struct attempt *a)
     return a->error;
 }
 
-uint32_t attempts_requests(const struct core *core)
-{
-    return HASH_COUNT(core->attempts->requests);
-}
-
-uint32_t attempts_ended(const struct core *core)
-{
-    return core->attempts->num_ended;
-}
-
-uint32_t attempts_remembered(const struct core *core)
-{
-    return core->attempts->num_formers;
-}
-
 int attempts_create(struct core *core)
 {
     core->attempts = calloc(1, sizeof *core->attempts);

@@ -73,9 +73,4 @@ struct attempt *attempts_next(const struct core *core, const struct attempt *a);
 /** It goes, with all words that wait there. */
 void attempt_drop(struct core *core, struct attempt *a);
 
-/** How many requests are known, how many tombstones there are, and how many ranks' wants they remember. */
-uint32_t attempts_requests(const struct core *core);
-uint32_t attempts_ended(const struct core *core);
-uint32_t attempts_remembered(const struct core *core);
-
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attempt_inside: an attempt's fields. For attempt.c, waiter.c and former.c. */
+/* attempt_inside: an attempt's fields. For attempt.c, waiter.c and former.c, and for tests that look inside. */
 #ifndef BATON_CORE_ATTEMPT_INSIDE_H
 #define BATON_CORE_ATTEMPT_INSIDE_H
 
@@ -48,9 +48,9 @@ struct attempt {
 };
 
 struct attempts {
-    struct request *requests; /* by key */
-    struct attempt *ended;    /* oldest first */
-    uint32_t num_ended, num_formers;
+    struct request *requests;        /* by key */
+    struct attempt *ended;           /* oldest first */
+    uint32_t num_ended, num_formers; /* tombstones, and ranks whose wants are remembered */
 };
 
 /** It is as if it had never been, but for the words that wait there for the next offer. */

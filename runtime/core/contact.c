@@ -225,11 +225,6 @@ uint32_t contact_peer(const struct contact *c)
     return c->peer;
 }
 
-bool contact_is_target(const struct contact *c)
-{
-    return c->is_target;
-}
-
 bool contact_is_good(const struct contact *c)
 {
     return c->state == CONTACT_GOOD;

@@ -32,8 +32,6 @@ struct places {
 
 struct link *contact_link(const struct contact *c);
 uint32_t contact_peer(const struct contact *c);
-/** I write to it; else I read from it. */
-bool contact_is_target(const struct contact *c);
 bool contact_is_good(const struct contact *c);
 /** Why it is refused; NULL: it is not. */
 const char *contact_refusal(const struct contact *c);

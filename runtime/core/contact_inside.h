@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* contact_inside: a contact's fields. For contact.c, and for link.c, which makes them. */
+/* contact_inside: a contact's fields. For contact.c, for link.c, which makes them, and for tests that look inside. */
 #ifndef BATON_CORE_CONTACT_INSIDE_H
 #define BATON_CORE_CONTACT_INSIDE_H
 

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* early: see early.h. */
-#include "core/early.h"
+#include "core/early_inside.h"
 
 #include <stdlib.h>
 
 #include "core/state.h"
-
-struct early {
-    uint32_t kept[EARLY_KINDS];
-    uint32_t of[][EARLY_KINDS]; /* by rank */
-};
 
 int early_create(struct core *core)
 {
@@ -39,19 +34,4 @@ void early_drop(struct core *core, uint32_t rank, enum early_kind kind)
 {
     core->early->kept[kind]--;
     core->early->of[rank][kind]--;
-}
-
-uint32_t early_kept(const struct core *core)
-{
-    return core->early->kept[EARLY_LIVE] + core->early->kept[EARLY_ENDED];
-}
-
-uint32_t early_kept_of(const struct core *core, uint32_t rank)
-{
-    return core->early->of[rank][EARLY_LIVE] + core->early->of[rank][EARLY_ENDED];
-}
-
-uint32_t early_kept_as(const struct core *core, enum early_kind kind)
-{
-    return core->early->kept[kind];
 }

@@ -26,9 +26,4 @@ bool early_may_keep(const struct core *core, uint32_t rank, enum early_kind kind
 void early_keep(struct core *core, uint32_t rank, enum early_kind kind);
 void early_drop(struct core *core, uint32_t rank, enum early_kind kind);
 
-/** How many are kept: of all ranks, and of one; and of all ranks by kind. */
-uint32_t early_kept(const struct core *core);
-uint32_t early_kept_of(const struct core *core, uint32_t rank);
-uint32_t early_kept_as(const struct core *core, enum early_kind kind);
-
 #endif

@@ -457,11 +457,6 @@ bool movers_are_busy(const struct core *core)
            budget_held(&core->movers->rma) > 0;
 }
 
-uint64_t movers_held(const struct core *core, baton_path_t path)
-{
-    return budget_held(path_is_far(path) ? &core->movers->rma : &core->movers->copies);
-}
-
 /* ---- giving up --------------------------------------------------------------------------------------------------- */
 
 /* Bytes that were written may still land, so they are settled first. True: nothing was written. */

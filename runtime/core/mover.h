@@ -101,7 +101,5 @@ struct mover *mover_take_news(struct core *core, struct mover_word *word);
 bool movers_wait(const struct core *core);
 /** Bytes, tables or generations are under way. */
 bool movers_are_busy(const struct core *core);
-/** Bytes in flight over that path. */
-uint64_t movers_held(const struct core *core, baton_path_t path);
 
 #endif

@@ -63,11 +63,6 @@ static bool keep(struct post *p, uint32_t peer, const uint8_t *data, uint32_t by
     return true;
 }
 
-uint32_t post_number(struct post *p, uint32_t peer)
-{
-    return ++p->of[peer].sent;
-}
-
 void post_send(struct post *p, uint32_t peer, struct wire_message *m)
 {
     uint8_t data[WIRE_MESSAGE_MAX];
@@ -77,7 +72,7 @@ void post_send(struct post *p, uint32_t peer, struct wire_message *m)
         return;
     m->from = d->rows[p->c->self].incarnation;
     m->to = d->rows[peer].incarnation;
-    m->number = post_number(p, peer);
+    m->number = ++p->of[peer].sent;
     uint32_t bytes = wire_encode(m, data);
     int rc = BATON_EAGAIN;
     trace(p, TIMELINE_SENT, peer, m);

@@ -52,7 +52,5 @@ uint64_t post_pause_ns(const struct post *p, uint64_t pause_ns);
 uint32_t post_last(const struct post *p, uint32_t peer);
 /** Whether the message of that number waits for nothing any more, or never did. */
 bool post_has_left(const struct post *p, uint32_t peer, uint32_t number);
-/** The number of the next message to that peer, which counts as sent. */
-uint32_t post_number(struct post *p, uint32_t peer);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post_inside: the fields of struct post. For post.c and speaker.c. */
+/* post_inside: the fields of struct post. For post.c and speaker.c, and for tests that look inside. */
 #ifndef BATON_CORE_POST_INSIDE_H
 #define BATON_CORE_POST_INSIDE_H
 

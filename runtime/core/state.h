@@ -53,15 +53,15 @@ struct core {
     struct above above;
 };
 
-/** My row in the directory, my engine, and my index in it. */
-static inline const struct wire_row *core_row(const struct core *core)
-{
-    return &core->c.directory->rows[core->c.self];
-}
-
+/** My engine, and my index in it. */
 static inline uint32_t core_engine(const struct core *core)
 {
     return core->c.directory->engine_of[core->c.self];
+}
+
+static inline uint32_t core_index(const struct core *core)
+{
+    return core->c.directory->index_of[core->c.self];
 }
 
 /** Where this rank's transfers leave when they did what (observe/timeline.h); NULL: nowhere. */
@@ -74,11 +74,6 @@ static inline struct timeline *core_timeline(const struct core *core)
 static inline const struct port_handoff *core_handoff(const struct core *core)
 {
     return core->c.port->handoff;
-}
-
-static inline uint32_t core_index(const struct core *core)
-{
-    return core->c.directory->index_of[core->c.self];
 }
 
 #endif

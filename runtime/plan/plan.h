@@ -197,10 +197,7 @@ int plan_compile(const baton_geometry_t *src, const baton_geometry_t *dst, const
 void plan_destroy(struct plan *plan);
 
 uint32_t plan_num_pieces(const struct plan *plan);
-uint32_t plan_num_programs(const struct plan *plan);
 const struct plan_piece *plan_piece_at(const struct plan *plan, uint32_t i);
-/** The program for as many tokens as the smaller of the two sides' blocks has. */
-const struct plan_program *plan_program_at(const struct plan *plan, uint32_t i);
 /** How many bytes a piece moves for each token. */
 uint64_t plan_token_bytes(const struct plan *plan, uint32_t piece);
 /** How many bytes of heap the plan holds. */

@@ -347,19 +347,9 @@ uint32_t plan_num_pieces(const struct plan *p)
     return p->num_pieces;
 }
 
-uint32_t plan_num_programs(const struct plan *p)
-{
-    return p->num_shapes;
-}
-
 const struct plan_piece *plan_piece_at(const struct plan *p, uint32_t i)
 {
     return &p->piece[i];
-}
-
-const struct plan_program *plan_program_at(const struct plan *p, uint32_t i)
-{
-    return &p->shape[i].whole;
 }
 
 uint64_t plan_token_bytes(const struct plan *p, uint32_t piece)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* program: what a compiled plan holds. Only program.c and cursor.c include this. */
+/* program: what a compiled plan holds. Only program.c and cursor.c include this, and tests that look inside. */
 #ifndef BATON_PLAN_PROGRAM_H
 #define BATON_PLAN_PROGRAM_H
 

@@ -79,16 +79,6 @@ static void on_shut(struct core *core)
     rounds_destroy(core);
 }
 
-uint32_t verdicts_awaited(const struct core *core)
-{
-    return HASH_COUNT(verdicts_of(core)->reports);
-}
-
-uint32_t verdicts_open(const struct core *core)
-{
-    return verdicts_of(core)->num_rounds - verdicts_of(core)->num_closed;
-}
-
 static void destroy(struct core *core)
 {
     on_shut(core);

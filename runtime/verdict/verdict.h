@@ -23,8 +23,4 @@
 /** Hooks verdicts to a core, which frees them when it is destroyed. 0 or BATON_ENOMEM. */
 int verdicts_create(struct core *core);
 
-/** How many calls of this rank await their verdict, and how many rounds are open. */
-uint32_t verdicts_awaited(const struct core *core);
-uint32_t verdicts_open(const struct core *core);
-
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verdict_inside: reports and rounds. For verdict.c, round.c and report.c. */
+/* verdict_inside: reports and rounds. For verdict.c, round.c and report.c, and for tests that look inside. */
 #ifndef BATON_VERDICT_VERDICT_INSIDE_H
 #define BATON_VERDICT_VERDICT_INSIDE_H
 

@@ -3,14 +3,16 @@
 #ifndef BATON_TESTS_CORE_INSIDE_H
 #define BATON_TESTS_CORE_INSIDE_H
 
+#include "core/attempt_inside.h"
 #include "core/check.h"
-#include "core/early.h"
+#include "core/contact_inside.h"
+#include "core/early_inside.h"
 #include "core/ends.h"
 #include "core/leg_inside.h"
 #include "core/mover_inside.h"
 #include "core/offer_inside.h"
 #include "core/peer_inside.h"
-#include "core/post.h"
+#include "core/post_inside.h"
 #include "core/state.h"
 #include "core/survey.h"
 #include "verdict/verdict_inside.h"

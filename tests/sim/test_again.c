@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One key is used again and again, without attempts: messages about a former offer or want meet the next one. */
-#include "core/early.h"
 #include "with_probe.h"
 #include "with_world.h"
 
@@ -227,9 +226,9 @@ static void test_a_late_end_meets_a_release(void **state)
     world_run(&w, 1100 * MS);
     world_cancel(&w, 1, second);
     world_run(&w, 1200 * MS);
-    assert_int_equal(early_kept(w.ranks[0].core), 1);
+    assert_int_equal(probe_early(w.ranks[0].core), 1);
     world_run(&w, 5000 * MS); /* the first want's blocks are quiet by now, and it has ended */
-    assert_int_equal(early_kept(w.ranks[0].core), 1);
+    assert_int_equal(probe_early(w.ranks[0].core), 1);
     world_fini(&w);
 }
 

@@ -2,8 +2,7 @@
 /*
  * A key that is used again: with attempts, in either order; and without attempts, where wants wait for the next offer.
  */
-#include "core/attempt.h"
-#include "core/early.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #include <stdio.h>
@@ -91,7 +90,7 @@ static void test_older_attempts_are_gone(void **state)
     offer(&w, 8, 0, 20);
     world_run(&w, w.now + 3000 * MS);
     ENDED(&w, 1, waits, BATON_STATUS_FAILED, BATON_EGONE);
-    assert_int_equal(early_kept(w.ranks[0].core), 0);
+    assert_int_equal(probe_early(w.ranks[0].core), 0);
     world_fini(&w);
 }
 
@@ -245,12 +244,12 @@ static void test_what_is_remembered_is_bounded(void **state)
             world_want(&w, rank, "P", key, 0, 1, TOKENS, 5000);
         world_run(&w, w.now + 500 * MS);
         DONE(&w, 0, o);
-        assert_in_range(attempts_remembered(w.ranks[0].core), 1, 6);
-        assert_in_range(attempts_requests(w.ranks[0].core), 1, 3);
+        assert_in_range(probe_formers(w.ranks[0].core), 1, 6);
+        assert_in_range(probe_requests(w.ranks[0].core), 1, 3);
     }
     world_run(&w, w.now + 31000 * MS);
-    assert_int_equal(attempts_remembered(w.ranks[0].core), 0);
-    assert_int_equal(attempts_requests(w.ranks[0].core), 0);
+    assert_int_equal(probe_formers(w.ranks[0].core), 0);
+    assert_int_equal(probe_requests(w.ranks[0].core), 0);
     world_fini(&w);
 }
 
@@ -262,7 +261,7 @@ static void test_one_tombstone_a_key(void **state)
     for (uint32_t attempt = 1; attempt <= 20; attempt++) {
         offer(&w, attempt, 0, 5);
         world_run(&w, w.now + 10 * MS);
-        assert_int_equal(attempts_ended(w.ranks[0].core), 1);
+        assert_int_equal(probe_tombstones(w.ranks[0].core), 1);
     }
     world_fini(&w);
 }

@@ -725,7 +725,7 @@ static void test_reused_slot_is_not_the_same_lease(void **state)
 static void nothing_is_under_way(struct world *w)
 {
     for (uint32_t i = 0; i < w->num_ranks; i++) {
-        assert_int_equal(movers_held(w->ranks[i].core, BATON_PATH_RMA), 0);
+        assert_int_equal(probe_held(w->ranks[i].core), 0);
         assert_int_equal(probe_reading(w->ranks[i].core), 0);
         assert_int_equal(wants_legs(w->ranks[i].core), 0);
         assert_false(movers_wait(w->ranks[i].core));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a want is told to each rank whose offer it touched, whatever messages are lost, and is acknowledged. */
-#include "core/early.h"
 #include "core/ends.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #define TOKENS 8
@@ -272,7 +272,7 @@ static void test_an_end_without_room_is_not_answered(void **state)
     baton_id_t d = world_want(&w, 1, "P", "key", 0, 1, 0, 100);
     world_run(&w, 300 * MS);
     DONE(&w, 1, d);
-    assert_int_equal(early_kept(w.ranks[0].core), 1);
+    assert_int_equal(probe_early(w.ranks[0].core), 1);
     assert_true(ends_owed(w.ranks[1].core) > 0);
     world_run(&w, 2800 * MS);
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, TOKENS, 60000);

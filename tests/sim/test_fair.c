@@ -82,11 +82,11 @@ static void test_a_stopped_engine_holds_up_nobody(void **state)
     world_run(&w, w.now + w.settings.park_ms * MS);
     if (world_mode == BATON_MODE_PULL) /* a stopped producer does not push */
         assert_true(probe_silent(w.ranks[2].core) > 0);
-    assert_int_equal(movers_held(w.ranks[2].core, BATON_PATH_RMA), probe_silent(w.ranks[2].core));
+    assert_int_equal(probe_held(w.ranks[2].core), probe_silent(w.ranks[2].core));
     assert_true(took(&w, "Q", "second") <= alone + MS / 10);
     w.ranks[0].stopped = false;
     DONE_AFTER(&w, 2, big, w.now + 300 * MS);
-    assert_int_equal(movers_held(w.ranks[2].core, BATON_PATH_RMA), 0);
+    assert_int_equal(probe_held(w.ranks[2].core), 0);
     world_fini(&w);
 }
 
@@ -138,14 +138,14 @@ static void test_a_slow_engine_is_not_silent(void **state)
     world_offer(&w, 0, "stopped", 20, 1, BIG, 60000);
     world_want(&w, 2, "P", "stopped", 20, 1, BIG, 60000);
     world_run(&w, w.now + 100 * MS);
-    assert_true(movers_held(core, BATON_PATH_RMA) > 0);
+    assert_true(probe_held(core) > 0);
     w.ranks[world_mode == BATON_MODE_PULL ? 0 : 2].stopped = true;
     world_run(&w, w.now + 6 * line);
     assert_true(probe_silent(core) > 0);
-    assert_int_equal(movers_held(core, BATON_PATH_RMA), probe_silent(core));
+    assert_int_equal(probe_held(core), probe_silent(core));
     w.ranks[world_mode == BATON_MODE_PULL ? 0 : 2].stopped = false;
     world_run(&w, w.now + 60000 * MS);
-    assert_int_equal(movers_held(core, BATON_PATH_RMA), 0);
+    assert_int_equal(probe_held(core), 0);
     world_fini(&w);
 }
 

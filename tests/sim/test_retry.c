@@ -196,7 +196,7 @@ static void test_cancel_while_turning(void **state)
         assert_non_null(world_event(&w, 3, d));
         for (uint32_t i = 0; i < 3; i++)
             assert_non_null(world_event(&w, i, o[i]));
-        assert_int_equal(movers_held(w.ranks[3].core, BATON_PATH_RMA), 0);
+        assert_int_equal(probe_held(w.ranks[3].core), 0);
         assert_int_equal(wants_legs(w.ranks[3].core), 0);
         world_fini(&w);
     }

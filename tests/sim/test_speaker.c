@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 
-#include "core/early.h"
 #include "core/ends.h"
 #include "core/want.h"
 #include "with_probe.h"
@@ -145,7 +144,7 @@ static void ended_wants_hold_up_none(void **state)
     world_run(&w, 1000 * MS);
     for (uint32_t i = 0; i < WANTS; i++)
         ENDED(&w, 1, d[i], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
-    assert_int_equal(early_kept_as(w.ranks[0].core, EARLY_ENDED), WANTS);
+    assert_int_equal(probe_early_as(w.ranks[0].core, EARLY_ENDED), WANTS);
     baton_id_t late = world_want(&w, 1, "P", "late", 0, 1, 4, 20000);
     world_run(&w, 1010 * MS);
     o = world_offer(&w, 0, "late", 0, 1, 4, 20000);
@@ -163,8 +162,8 @@ static void ended_wants_are_bounded(void **state)
     w.settings.tombstones = 8; /* of one rank 2 */
     want_all(&w, d, 100);
     world_run(&w, 1000 * MS);
-    assert_int_equal(early_kept_as(w.ranks[0].core, EARLY_ENDED), 2);
-    assert_int_equal(early_kept_as(w.ranks[0].core, EARLY_LIVE), 0);
+    assert_int_equal(probe_early_as(w.ranks[0].core, EARLY_ENDED), 2);
+    assert_int_equal(probe_early_as(w.ranks[0].core, EARLY_LIVE), 0);
     offer_all(&w, o, 20000);
     world_run(&w, 10000 * MS);
     for (uint32_t i = 0; i < WANTS; i++)

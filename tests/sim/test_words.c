@@ -3,7 +3,7 @@
  * Messages about another offer or want than the one that is there: an old end, an early release, the second of two
  * wants; and more messages than there is room for.
  */
-#include "core/early.h"
+#include "with_probe.h"
 #include "with_world.h"
 
 #include <stdio.h>
@@ -257,11 +257,11 @@ static void test_one_rank_leaves_room_for_others(void **state)
     for (uint32_t i = 0; i < 5; i++)
         greedy[i] = world_want(&w, 1, "P", keys[i], 2 * i, 1, 8, 20000);
     world_run(&w, 50 * MS);
-    assert_int_equal(early_kept_of(w.ranks[0].core, 1), 2);
-    assert_int_equal(early_kept(w.ranks[0].core), 2);
+    assert_int_equal(probe_early_of(w.ranks[0].core, 1), 2);
+    assert_int_equal(probe_early(w.ranks[0].core), 2);
     baton_id_t modest = world_want(&w, 2, "P", "mine", 0, 1, 8, 20000);
     world_run(&w, 100 * MS);
-    assert_int_equal(early_kept(w.ranks[0].core), 3);
+    assert_int_equal(probe_early(w.ranks[0].core), 3);
     baton_id_t mine = world_offer(&w, 0, "mine", 0, 1, 8, 20000);
     world_run(&w, 120 * MS);
     DONE(&w, 2, modest);
@@ -273,8 +273,8 @@ static void test_one_rank_leaves_room_for_others(void **state)
         DONE(&w, 1, greedy[i]);
         DONE(&w, 0, o[i]);
     }
-    assert_int_equal(early_kept(w.ranks[0].core), 0);
-    assert_int_equal(early_kept_of(w.ranks[0].core, 1), 0);
+    assert_int_equal(probe_early(w.ranks[0].core), 0);
+    assert_int_equal(probe_early_of(w.ranks[0].core, 1), 0);
     world_fini(&w);
 }
 

@@ -15,6 +15,11 @@ uint64_t probe_silent(const struct core *core)
     return core->movers->rma.silent;
 }
 
+uint64_t probe_held(const struct core *core)
+{
+    return budget_held(&core->movers->rma);
+}
+
 uint32_t probe_reading(const struct core *core)
 {
     return core->movers->reading;
@@ -35,9 +40,39 @@ uint32_t probe_waiting(const struct core *core)
     return post_waiting(core->post);
 }
 
+uint32_t probe_early_as(const struct core *core, enum early_kind kind)
+{
+    return core->early->kept[kind];
+}
+
+uint32_t probe_early(const struct core *core)
+{
+    return core->early->kept[EARLY_LIVE] + core->early->kept[EARLY_ENDED];
+}
+
+uint32_t probe_early_of(const struct core *core, uint32_t rank)
+{
+    return core->early->of[rank][EARLY_LIVE] + core->early->of[rank][EARLY_ENDED];
+}
+
+uint32_t probe_requests(const struct core *core)
+{
+    return HASH_COUNT(core->attempts->requests);
+}
+
+uint32_t probe_tombstones(const struct core *core)
+{
+    return core->attempts->num_ended;
+}
+
+uint32_t probe_formers(const struct core *core)
+{
+    return core->attempts->num_formers;
+}
+
 uint32_t probe_number(const struct core *core, uint32_t rank)
 {
-    return post_number(core->post, rank);
+    return ++core->post->of[rank].sent;
 }
 
 void probe_send(struct core *core, uint32_t rank, struct wire_message *m)

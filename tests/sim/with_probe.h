@@ -7,10 +7,13 @@
 #define BATON_TESTS_WITH_PROBE_H
 
 #include "core/core.h"
+#include "core/early.h"
 #include "wire/message.h"
 
 /** Bytes of far paths that peers hold of which none came lately (core/budget.h). */
 uint64_t probe_silent(const struct core *core);
+/** All bytes of far paths that are in flight. */
+uint64_t probe_held(const struct core *core);
 /** Block tables and generations that are being read. */
 uint32_t probe_reading(const struct core *core);
 /** Operations of the port that have a tag, and those of them that are checks of hashes. */
@@ -18,6 +21,14 @@ uint32_t probe_ops(const struct core *core);
 uint32_t probe_checks(const struct core *core);
 /** Messages that wait for credits. */
 uint32_t probe_waiting(const struct core *core);
+/** Words of consumers that came too early and are kept: of one kind, of both, and of one rank. */
+uint32_t probe_early_as(const struct core *core, enum early_kind kind);
+uint32_t probe_early(const struct core *core);
+uint32_t probe_early_of(const struct core *core, uint32_t rank);
+/** How many requests are known, how many tombstones there are, and how many ranks' wants they remember. */
+uint32_t probe_requests(const struct core *core);
+uint32_t probe_tombstones(const struct core *core);
+uint32_t probe_formers(const struct core *core);
 /** Takes the number of its next message to that rank. */
 uint32_t probe_number(const struct core *core, uint32_t rank);
 /** Sends a message to that rank that the core itself would not send. */

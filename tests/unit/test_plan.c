@@ -12,6 +12,7 @@
 #include "with_bytes.h"
 
 #include "plan/plan.h"
+#include "plan/program.h"
 
 #define LAYERS 2
 
@@ -510,8 +511,8 @@ static void test_equal_layouts_are_one_run_a_block_and_plane(void **state)
     cache_init(&b, 2, 1, 0);
     struct plan *plan = compile(&a, &b);
     assert_int_equal(plan_num_pieces(plan), LAYERS);
-    assert_int_equal(plan_num_programs(plan), 1);
-    const struct plan_program *p = plan_program_at(plan, 0);
+    assert_int_equal(plan->num_shapes, 1);
+    const struct plan_program *p = &plan->shape[0].whole;
     assert_int_equal(p->run, 4 * 4096);
     assert_int_equal(p->num_loops, 1); /* K and V lie apart */
     assert_int_equal(p->loop[0].count, 2);
@@ -527,7 +528,7 @@ static void test_all_layers_in_one_block_are_one_run(void **state)
     cache_init(&b, 1, 0, BATON_LAYOUT_BLOCK_MAJOR);
     struct plan *plan = compile(&a, &b);
     assert_int_equal(plan_num_pieces(plan), 1);
-    const struct plan_program *p = plan_program_at(plan, plan_piece_at(plan, 0)->program);
+    const struct plan_program *p = &plan->shape[plan_piece_at(plan, 0)->program].whole;
     assert_int_equal(p->num_loops, 0);
     assert_int_equal(p->run, LAYERS * 2 * 8 * 4096);
     plan_destroy(plan);
@@ -542,7 +543,7 @@ static void test_head_slices(void **state)
     struct plan *plan = compile(&p1, &d3);
     assert_int_equal(plan_piece_at(plan, 0)->src_base, 2 * 4096);
     assert_int_equal(plan_piece_at(plan, 0)->dst_base, 0);
-    assert_int_equal(plan_program_at(plan, 0)->run, 2 * 4096);
+    assert_int_equal(plan->shape[0].whole.run, 2 * 4096);
     plan_destroy(plan);
     plan = compile(&d3, &p1); /* the other way the heads are gathered */
     assert_int_equal(plan_piece_at(plan, 0)->src_base, 0);
@@ -557,7 +558,7 @@ static void test_hnd_to_nhd(void **state)
     cache_init(&a, 2, 0, BATON_LAYOUT_HND);
     cache_init(&b, 2, 0, BATON_LAYOUT_NHD);
     struct plan *plan = compile(&a, &b);
-    const struct plan_program *p = plan_program_at(plan, 0);
+    const struct plan_program *p = &plan->shape[0].whole;
     assert_int_equal(p->run, 256); /* one head's entry */
     assert_int_equal(p->num_loops, 3);
     assert_int_equal(plan_token_bytes(plan, 0), 2 * 4 * 256);
@@ -899,7 +900,7 @@ static void test_shapes_have_a_limit(void **state)
     shapes_init(&g, tensors, 10, 2); /* layers are joined while the plan has room for the shapes that this makes */
     box.layer_count = 20;
     assert_int_equal(plan_compile(&g, &g, &box, 1, &plan, &why), 0);
-    assert_int_equal(plan_num_programs(plan), 16);
+    assert_int_equal(plan->num_shapes, 16);
     assert_int_equal(plan_num_pieces(plan), 6 + 2 * 4);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan_num_pieces(plan); i++)

@@ -122,7 +122,7 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
         if (op == NULL)
             count("operation forgotten", events[e->kind]);
         else if (op->kind == OP_CONTACT)
-            count(contact_is_target((struct contact *)op) ? "target" : "source", e->error ? "no card" : "card");
+            count(((struct contact *)op)->is_target ? "target" : "source", e->error ? "no card" : "card");
         else if (op->kind == OP_CHECK)
             count("check", events[e->kind]);
         else if (op->kind == OP_TAIL)

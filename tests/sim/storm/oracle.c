@@ -615,17 +615,19 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
 {
     const struct core *core = r->core;
     const struct settings *set = &s->settings;
-    if (early_kept(core) > 0 && ended_words(s, core) != early_kept_as(core, EARLY_ENDED))
+    const uint32_t live = core->early->kept[EARLY_LIVE], ended = core->early->kept[EARLY_ENDED];
+    const uint32_t tombstones = core->attempts->num_ended;
+    if (live + ended > 0 && ended_words(s, core) != ended)
         storm_fail(s, "rank %u: words of ended wants have the places of others", r->rank);
-    if (early_kept_as(core, EARLY_LIVE) > set->waiting || early_kept_as(core, EARLY_ENDED) > set->tombstones ||
-        attempts_ended(core) > set->tombstones || leases_live(core->leases) > set->leases)
-        storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: more than a limit", r->rank, early_kept(core),
-                   attempts_ended(core), leases_live(core->leases));
+    if (live > set->waiting || ended > set->tombstones || tombstones > set->tombstones ||
+        leases_live(core->leases) > set->leases)
+        storm_fail(s, "rank %u: %u waiting, %u tombstones, %u leases: more than a limit", r->rank, live + ended,
+                   tombstones, leases_live(core->leases));
     if (ends_owed(core) > 2 * set->requests)
         storm_fail(s, "rank %u: the ends of %u wants are owed", r->rank, ends_owed(core));
     if (post_waiting(core->post) > 4 * set->requests + s->num_ranks) /* each peer has a place for one */
         storm_fail(s, "rank %u: %u messages wait for credits", r->rank, post_waiting(core->post));
-    uint64_t copied = movers_held(core, BATON_PATH_SHM), far = movers_held(core, BATON_PATH_RMA);
+    uint64_t copied = budget_held(&core->movers->copies), far = budget_held(&core->movers->rma);
     uint64_t most_copied = storm_limit(s, BATON_PATH_SHM), most_far = storm_limit(s, BATON_PATH_RMA);
     if (copied > most_copied + most_copied / 4 + 1536 ||
         far > most_far + most_far / 4 + 1536) /* a block is taken whole */
@@ -706,7 +708,7 @@ void storm_check_end(struct storm *s)
             storm_fail(s, "rank %u: the ends of %u wants are never answered", i, ends_owed(core));
         if (!open &&
             (offers_open(core) > 0 || wants_open(core) > 0 || wants_legs(core) > 0 || core->ops.num[OP_PUSH] > 0 ||
-             movers_held(core, BATON_PATH_SHM) > 0 || movers_held(core, BATON_PATH_RMA) > 0 || movers_wait(core) ||
+             budget_held(&core->movers->copies) > 0 || budget_held(&core->movers->rma) > 0 || movers_wait(core) ||
              core->serving > 0 || leases_live(core->leases) > 0))
             storm_fail(s, "rank %u has no open call, but %u offers, %u legs, %u pushes, %u leases", i,
                        offers_open(core), wants_legs(core), core->ops.num[OP_PUSH], leases_live(core->leases));
