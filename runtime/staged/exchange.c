@@ -11,6 +11,12 @@
 
 #include "base/error.h"
 
+/* How many there are with its peer that the same side began. */
+static uint32_t *count_of_kind(struct staged *s, const struct exchange *x)
+{
+    return exchange_is_mine(x) ? &s->peers[x->peer].begun : &s->peers[x->peer].served;
+}
+
 struct exchange *exchange_add(struct staged *s, enum exchange_kind kind, uint32_t peer)
 {
     struct exchange *x = calloc(1, sizeof *x);
@@ -31,13 +37,8 @@ struct exchange *exchange_add(struct staged *s, enum exchange_kind kind, uint32_
         return NULL;
     }
     DL_APPEND(s->exchanges, x);
-    (is_mine ? s->begun : s->served)[peer]++;
+    ++*count_of_kind(s, x);
     return x;
-}
-
-static const struct path *segment_of(const struct staged *s, const struct exchange *x)
-{
-    return s->wish.ground.segment(s->wish.ground.arg, x->peer);
 }
 
 /*
@@ -46,19 +47,19 @@ static const struct path *segment_of(const struct staged *s, const struct exchan
  */
 static void leave_landing(struct staged *s, struct exchange *x)
 {
-    const struct path *p = segment_of(s, x);
+    const struct path *p = staged_segment(s, x->peer);
     if (x->state == X_READING || x->state == X_BOARDING)
         p->park(p->self, x->peer, STAGED_TAGS | x->id);
     if (x->landing == NULL)
         return;
     landing_give_back(s, x->landing);
     x->landing = NULL;
-    s->landed[x->peer]--;
+    s->peers[x->peer].landed--;
 }
 
 void exchange_remove(struct staged *s, struct exchange *x)
 {
-    (exchange_is_mine(x) ? s->begun : s->served)[x->peer]--;
+    --*count_of_kind(s, x);
     bool has_slot = x->slot != NULL && x->slot->state == SLOT_USED && x->slot->generation == x->held;
     if (has_slot) /* else it was lent, and may be another's by now */
         slot_give_back(x->slot);
@@ -196,10 +197,10 @@ static bool step_tell(struct staged *s, struct exchange *x)
     note_of(s, x, &n);
     if (x->slot != NULL)
         s->wish.ground.sync(s->wish.ground.arg); /* the bytes that it names, and then the note */
-    int rc = s->has_ended[x->peer]
+    int rc = s->peers[x->peer].has_ended
                  ? BATON_EPEER
                  : s->wish.ground.send(s->wish.ground.arg, x->peer, message, note_encode(&n, message));
-    s->is_full[x->peer] = rc == BATON_EAGAIN;
+    s->peers[x->peer].is_full = rc == BATON_EAGAIN;
     if (rc == BATON_EAGAIN)
         return false;
     if (rc != 0)
@@ -213,39 +214,36 @@ static bool step_tell(struct staged *s, struct exchange *x)
     return true;
 }
 
+/* After the path to the peer's segment was asked. False: it has no room now. */
+static bool after_asking(struct staged *s, struct exchange *x, int rc, enum exchange_state state)
+{
+    if (rc == BATON_EAGAIN)
+        return false;
+    x->state = state;
+    x->error = rc;
+    if (rc != 0)
+        after_copy(s, x);
+    return true;
+}
+
 static bool step_read(struct staged *s, struct exchange *x)
 {
-    const struct path *p = segment_of(s, x);
+    const struct path *p = staged_segment(s, x->peer);
     if (x->landing == NULL) {
-        x->landing = landing_take(s, s->landed[x->peer]);
+        x->landing = landing_take(s, s->peers[x->peer].landed);
         if (x->landing == NULL)
             return false;
         x->since_ns = clock_now_ns();
-        s->landed[x->peer]++;
+        s->peers[x->peer].landed++;
     }
     int rc = p->read(p->self, x->peer, x->at, (uint32_t)x->bytes, STAGED_TAGS | x->id);
-    if (rc == BATON_EAGAIN)
-        return false;
-    x->state = X_READING;
-    if (rc != 0) {
-        x->error = rc;
-        after_copy(s, x);
-    }
-    return true;
+    return after_asking(s, x, rc, X_READING);
 }
 
 static bool step_board(struct staged *s, struct exchange *x)
 {
-    const struct path *p = segment_of(s, x);
-    int rc = p->board(p->self, x->peer, x->word, STAGED_TAGS | x->id);
-    if (rc == BATON_EAGAIN)
-        return false;
-    x->state = X_BOARDING;
-    if (rc != 0) {
-        x->error = rc;
-        after_copy(s, x);
-    }
-    return true;
+    const struct path *p = staged_segment(s, x->peer);
+    return after_asking(s, x, p->board(p->self, x->peer, x->word, STAGED_TAGS | x->id), X_BOARDING);
 }
 
 static bool step(struct staged *s, struct exchange *x)
@@ -358,7 +356,7 @@ static void on_request(struct staged *s, uint32_t peer, const struct note *n)
 {
     bool puts = n->type == NOTE_PUT;
     struct exchange *x = NULL;
-    if (s->served[peer] < STAGED_BY_PEER)
+    if (s->peers[peer].served < STAGED_BY_PEER)
         x = exchange_add(s, puts ? EXCHANGE_TAKE : EXCHANGE_SERVE, peer);
     if (x == NULL) {
         refuse(s, peer, n);
@@ -420,17 +418,12 @@ void exchange_answer(struct staged *s, const struct port_event *e)
         (e->kind == PORT_READ && x->state == X_READING) || (e->kind == PORT_BOARD && x->state == X_BOARDING);
     if (!was_asked)
         return;
-    if (e->kind == PORT_READ) {
-        x->error = e->error;
-        x->state = X_BOARD;
-        if (e->error == 0)
-            memcpy(x->landing, e->data, x->bytes);
-    } else {
-        x->error = e->error;
-        if (e->error == 0 && e->generation != x->generation)
-            x->error = BATON_ESTALE;
-        x->state = X_COPY;
-    }
+    x->state = e->kind == PORT_READ ? X_BOARD : X_COPY;
+    x->error = e->error;
+    if (e->error == 0 && e->kind == PORT_READ)
+        memcpy(x->landing, e->data, x->bytes);
+    else if (e->error == 0 && e->generation != x->generation)
+        x->error = BATON_ESTALE;
     if (x->error != 0)
         after_copy(s, x);
 }

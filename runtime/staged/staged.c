@@ -19,6 +19,16 @@ void staged_tell(struct staged *s, struct answer **owed, struct port_event event
     DL_APPEND(s->answers, a);
 }
 
+/* The first event to be handed out. */
+static struct port_event take_answer(struct staged *s)
+{
+    struct answer *a = s->answers;
+    struct port_event event = a->event;
+    DL_DELETE(s->answers, a);
+    free(a);
+    return event;
+}
+
 /* ---- the driver -------------------------------------------------------------------------------------------------- */
 
 static void copy_by_hand(const struct staged *s, const struct note_run *runs, uint32_t num, uint8_t *host,
@@ -78,20 +88,15 @@ static bool poll_driver(struct staged *s)
 
 /* ---- the path ---------------------------------------------------------------------------------------------------- */
 
-static const struct path *segment_of(const struct staged *s, uint32_t peer)
-{
-    return s->wish.ground.segment(s->wish.ground.arg, peer);
-}
-
 static int staged_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
-    const struct path *p = segment_of(self, peer);
+    const struct path *p = staged_segment(self, peer);
     return p->read(p->self, peer, offset, bytes, tag);
 }
 
 static int staged_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
-    const struct path *p = segment_of(self, peer);
+    const struct path *p = staged_segment(self, peer);
     return p->board(p->self, peer, offset, tag);
 }
 
@@ -114,7 +119,7 @@ static int64_t staged_move(void *self, const struct path_leg *leg, uint64_t budg
 {
     struct staged *s = self;
     struct plan_cursor cursor = *leg->cursor;
-    if (s->begun[leg->peer] >= STAGED_OF_PEER)
+    if (s->peers[leg->peer].begun >= STAGED_OF_PEER)
         return BATON_EAGAIN;
     struct slot *slot = leg->write ? slot_take(s) : NULL;
     if (leg->write && slot == NULL)
@@ -167,7 +172,7 @@ static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
         if (exchange_is_mine(x) && x->tag == tag)
             waits |= exchange_give_up(s, x);
     }
-    const struct path *p = segment_of(s, peer);
+    const struct path *p = staged_segment(s, peer);
     /* Tables and generations, which the core reads over it, but never while bytes of that tag are under way. */
     enum path_park below = p->park(p->self, peer, tag);
     return waits ? PATH_PARK_LATER : below;
@@ -183,7 +188,7 @@ static bool staged_ended(void *self, uint32_t peer)
         if (x->peer == peer && x->kind != EXCHANGE_SERVE && x->state == X_COPYING)
             return false;
     }
-    s->has_ended[peer] = true;
+    s->peers[peer].has_ended = true;
     DL_FOREACH_SAFE(s->exchanges, x, next)
     {
         if (x->peer == peer && x->state != X_COPYING)
@@ -200,12 +205,8 @@ static int staged_progress(void *self, struct port_event *events, int max)
         exchanges_step(s);
         chores_step(s);
     } while (poll_driver(s) && ++rounds < ROUNDS_A_TURN);
-    while (n < max && s->answers != NULL) {
-        struct answer *a = s->answers;
-        DL_DELETE(s->answers, a);
-        events[n++] = a->event;
-        free(a);
-    }
+    while (n < max && s->answers != NULL)
+        events[n++] = take_answer(s);
     look_take(&s->look_answers, (uint64_t)n, s->answers == NULL);
     return n;
 }
@@ -216,7 +217,7 @@ static int staged_progress(void *self, struct port_event *events, int max)
  */
 static bool is_rung(const struct staged *s, const struct exchange *x)
 {
-    return (x->state == X_AWAIT && x->is_given_up) || (x->state == X_TELL && s->is_full[x->peer]);
+    return (x->state == X_AWAIT && x->is_given_up) || (x->state == X_TELL && s->peers[x->peer].is_full);
 }
 
 /* The driver's ends first: what follows from them joins the answers. */
@@ -267,22 +268,12 @@ bool staged_takes(struct staged *s, const struct port_event *e)
         return false;
     if (note_decode(e->data, e->bytes, &n) != 0 || e->peer >= s->wish.num_ranks)
         log_each(s->wish.log, LOG_WARN, "rank %u sent a malformed note about staged bytes: it is ignored", e->peer);
-    else if (!s->has_ended[e->peer])
+    else if (!s->peers[e->peer].has_ended)
         exchange_note(s, e->peer, &n);
     return true;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
-
-static void free_answers(struct staged *s)
-{
-    struct answer *a, *next;
-    DL_FOREACH_SAFE(s->answers, a, next)
-    {
-        DL_DELETE(s->answers, a);
-        free(a);
-    }
-}
 
 /* The driver may still copy into slots and landings. */
 static bool driver_rests(struct staged *s)
@@ -310,12 +301,9 @@ static int staged_close(void *self)
     chores_free(s);
     for (uint32_t i = 0; i < s->free_landings; i++)
         free(s->landings[i]);
-    free_answers(s);
-    free(s->begun);
-    free(s->served);
-    free(s->landed);
-    free(s->has_ended);
-    free(s->is_full);
+    while (s->answers != NULL)
+        take_answer(s);
+    free(s->peers);
     free(s->slots);
     free(s);
     return 0;
@@ -347,14 +335,9 @@ int staged_create(const struct staged_wish *wish, struct staged **out)
         return BATON_ENOMEM;
     s->wish = *wish;
     s->num_slots = (uint32_t)(wish->area_bytes / (STAGED_SLOT_BYTES + 4096)); /* a word takes less than a page */
-    s->begun = calloc(wish->num_ranks, sizeof *s->begun);
-    s->served = calloc(wish->num_ranks, sizeof *s->served);
-    s->landed = calloc(wish->num_ranks, sizeof *s->landed);
-    s->has_ended = calloc(wish->num_ranks, sizeof *s->has_ended);
-    s->is_full = calloc(wish->num_ranks, sizeof *s->is_full);
+    s->peers = calloc(wish->num_ranks, sizeof *s->peers);
     s->slots = calloc(s->num_slots > 0 ? s->num_slots : 1, sizeof *s->slots);
-    if (s->begun == NULL || s->served == NULL || s->landed == NULL || s->has_ended == NULL || s->is_full == NULL ||
-        s->slots == NULL) {
+    if (s->peers == NULL || s->slots == NULL) {
         staged_close(s);
         return BATON_ENOMEM;
     }

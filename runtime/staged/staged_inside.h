@@ -127,14 +127,19 @@ bool exchange_copied(struct staged *s, uint64_t id, int error);
 
 /* ---- staged.c ---- */
 
+/** What there is with one peer. */
+struct staged_peer {
+    uint32_t begun, served; /* exchanges that I began, and that it began */
+    uint32_t landed;        /* landings that they hold */
+    bool has_ended;         /* it is dead, and nothing of it is taken, or told to it, any more */
+    bool is_full;           /* the last note to it found no room */
+};
+
 struct staged {
     struct staged_wish wish;
     uint64_t last_id, last_generation;
     struct exchange *exchanges, *by_id;
-    uint32_t *begun, *served; /* by peer: exchanges that I began, and that it began */
-    uint32_t *landed;         /* by peer: landings that they hold */
-    bool *has_ended;          /* by peer: it is dead, and nothing of it is taken, or told to it, any more */
-    bool *is_full;            /* by peer: the last note to it found no room */
+    struct staged_peer *peers; /* by rank */
     struct slot *slots;
     uint32_t num_slots;
     uint8_t *landings[STAGED_LANDINGS];
@@ -149,6 +154,12 @@ struct answer {
     struct answer *prev, *next;
     struct port_event event;
 };
+
+/** The path by which that rank's segment is read. */
+static inline const struct path *staged_segment(const struct staged *s, uint32_t peer)
+{
+    return s->wish.ground.segment(s->wish.ground.arg, peer);
+}
 
 /** Queues an event for the next progress, in memory that was set aside for it: *owed becomes NULL. */
 void staged_tell(struct staged *s, struct answer **owed, struct port_event event);
