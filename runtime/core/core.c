@@ -19,7 +19,6 @@
 #include "core/state.h"
 #include "core/tail.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -360,7 +359,7 @@ void core_submit(struct core *core, uint64_t now, struct call *call)
         break;
     case CALL_CANCEL:
         if (!want_cancel(core, call->id))
-            offer_cancel(core, call->id, BATON_ECANCELED);
+            offer_cancel(core, call->id);
         break;
     case CALL_READY:
         offer_ready(core, call);
@@ -385,8 +384,7 @@ void core_give_up(struct core *core, uint64_t now, baton_id_t id, baton_status_t
 void core_decline(struct core *core, uint64_t now, struct call *call, int error, const char *detail)
 {
     begin(core, now, call);
-    snprintf(call->end.event.detail, sizeof call->end.event.detail, "%s", detail);
-    outcome_end(core, call, BATON_STATUS_FAILED, error);
+    outcome_fail(core, call, error, detail);
     finish(core);
 }
 

@@ -51,8 +51,7 @@ struct answers {
 };
 
 struct ends {
-    struct ending *endings; /* by want; oldest first */
-    uint32_t num_endings;
+    struct ending *endings;    /* by want; oldest first */
     struct answers *answers[]; /* by rank: those that it is owed; NULL: never any */
 };
 
@@ -79,7 +78,6 @@ static void ending_free(struct core *core, struct ending *e)
         end_remove(core, e->ends);
     timer_stop(&core->timers, &e->timer);
     HASH_DEL(core->ends->endings, e);
-    core->ends->num_endings--;
     free(e);
 }
 
@@ -131,7 +129,7 @@ static void say(struct core *core, struct speaker *speaker)
 
 static struct ending *ending_create(struct core *core, const struct wire_message *m)
 {
-    if (core->ends->num_endings >= 2 * core->c.settings->requests)
+    if (ends_owed(core) >= 2 * core->c.settings->requests)
         ending_give_up(core, core->ends->endings); /* uthash keeps the order in which they were added */
     struct ending *e = calloc(1, sizeof *e);
     if (e == NULL)
@@ -142,7 +140,6 @@ static struct ending *ending_create(struct core *core, const struct wire_message
         free(e);
         return NULL;
     }
-    core->ends->num_endings++;
     e->name = m->end.name;
     e->deadline_ns = core->now + m->end.time_left_ms * NS_PER_MS;
     return e;
@@ -251,7 +248,7 @@ void ends_shut(struct core *core)
 
 uint32_t ends_owed(const struct core *core)
 {
-    return core->ends->num_endings;
+    return HASH_COUNT(core->ends->endings);
 }
 
 int ends_create(struct core *core)

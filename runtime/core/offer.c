@@ -32,21 +32,8 @@ struct offer *offer_find(const struct core *core, const char *key, uint32_t atte
 
 static bool open_add(struct core *core, struct offer *o)
 {
-    struct offers *all = core->offers;
-    HASH_ADD(by_id, all->by_id, id, sizeof o->id, o);
-    if (o->by_id.tbl == NULL)
-        return false;
-    DL_APPEND(all->open, o);
-    all->num_open++;
-    return true;
-}
-
-static void open_remove(struct core *core, struct offer *o)
-{
-    struct offers *all = core->offers;
-    HASH_DELETE(by_id, all->by_id, o);
-    DL_DELETE(all->open, o);
-    all->num_open--;
+    HASH_ADD(by_id, core->offers->by_id, id, sizeof o->id, o);
+    return o->by_id.tbl != NULL;
 }
 
 /* ---- ranks of this node, which take it without a message --------------------------------------------------------- */
@@ -172,7 +159,7 @@ static void release(struct core *core, struct offer *o)
 {
     o->state = OFFER_ENDED;
     core->offers->num_unheard -= o->is_unheard;
-    open_remove(core, o);
+    HASH_DELETE(by_id, core->offers->by_id, o);
     seats_destroy(core, o->seats);
     timer_stop(&core->timers, &o->timer);
     reap_add(&core->reap, o->ready);
@@ -269,12 +256,11 @@ void offer_fail(struct core *core, struct offer *o, int error, const char *detai
     offer_end(core, o, BATON_STATUS_FAILED, error);
 }
 
-bool offer_cancel(struct core *core, baton_id_t id, int error)
+void offer_cancel(struct core *core, baton_id_t id)
 {
     struct offer *o = offer_of(core, id);
     if (o != NULL && o->state == OFFER_LIVE)
-        offer_end(core, o, status_of(error), error);
-    return o != NULL;
+        offer_end(core, o, BATON_STATUS_CANCELLED, BATON_ECANCELED);
 }
 
 void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int error)
@@ -447,7 +433,7 @@ static void lose(struct core *core, struct offer *o, struct reader *r)
 void offers_lose(struct core *core, uint32_t rank)
 {
     struct offer *o, *next;
-    DL_FOREACH_SAFE(core->offers->open, o, next)
+    HASH_ITER(by_id, core->offers->by_id, o, next)
     {
         if (o->state == OFFER_LIVE)
             hear(core, o);
@@ -493,7 +479,7 @@ void offers_hear_late(struct core *core)
     struct offer *o, *next;
     if (core->offers->num_unheard == 0)
         return;
-    DL_FOREACH_SAFE(core->offers->open, o, next)
+    HASH_ITER(by_id, core->offers->by_id, o, next)
     {
         if (o->is_unheard)
             hear_and_check(core, o);
@@ -503,7 +489,7 @@ void offers_hear_late(struct core *core)
 void offers_shut(struct core *core)
 {
     struct offer *o, *next;
-    DL_FOREACH_SAFE(core->offers->open, o, next)
+    HASH_ITER(by_id, core->offers->by_id, o, next)
     {
         if (o->state == OFFER_LIVE)
             offer_end(core, o, BATON_STATUS_FAILED, BATON_ECLOSED);
@@ -534,7 +520,7 @@ void offers_destroy(struct core *core)
     if (core->offers == NULL || core->attempts == NULL)
         return;
     timer_stop(&core->timers, &core->offers->more_told);
-    DL_FOREACH_SAFE(core->offers->open, o, next)
+    HASH_ITER(by_id, core->offers->by_id, o, next)
     {
         for (struct reader *r = seats_next(o->seats, NULL); r != NULL; r = seats_next(o->seats, r))
             offer_drop_push(core, o, r);
@@ -576,5 +562,5 @@ void offer_standing(struct core *core, const char *key, uint32_t attempt, char *
 
 uint32_t offers_open(const struct core *core)
 {
-    return core->offers->num_open;
+    return HASH_CNT(by_id, core->offers->by_id);
 }

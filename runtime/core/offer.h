@@ -30,8 +30,8 @@ void offer_submit(struct core *core, struct call *call);
 /** Layers of an offer are in place; or tokens. */
 void offer_ready(struct core *core, const struct call *word);
 void offer_append(struct core *core, const struct call *word);
-/** False: no open offer has that id. */
-bool offer_cancel(struct core *core, baton_id_t id, int error);
+/** An id that has ended is ignored. */
+void offer_cancel(struct core *core, baton_id_t id);
 /** The engine was told that the offer is given up: it is. */
 void offer_give_up(struct core *core, baton_id_t id, baton_status_t status, int error);
 

@@ -19,12 +19,6 @@ static uint32_t entries_in_the_end(const struct call *call)
     return wire_table_entries(&all);
 }
 
-static void refuse(struct core *core, struct call *call, int error, const char *detail)
-{
-    snprintf(call->end.event.detail, sizeof call->end.event.detail, "%s", detail);
-    outcome_end(core, call, BATON_STATUS_FAILED, error);
-}
-
 static struct reach reach_at_first(const struct core *core, const struct call_offer *offer)
 {
     if (offer->in_chunks)
@@ -39,7 +33,7 @@ void offer_submit(struct core *core, struct call *call)
     struct lease lease;
     struct word word;
     if (core->shut) {
-        refuse(core, call, BATON_ECLOSED, "");
+        outcome_fail(core, call, BATON_ECLOSED, "");
         return;
     }
     if (offer_find(core, call->key, call->attempt) != NULL) {
@@ -48,7 +42,7 @@ void offer_submit(struct core *core, struct call *call)
     }
     int rc = lease_open(core->leases, &call->tables, entries_in_the_end(call), &lease);
     if (rc != 0) {
-        refuse(core, call, rc, "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
+        outcome_fail(core, call, rc, "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
         return;
     }
     struct attempt *a = attempt_make(core, call->key, call->attempt);
@@ -57,7 +51,7 @@ void offer_submit(struct core *core, struct call *call)
         lease_end(core->leases, &lease);
         if (a != NULL)
             attempt_release(core, a); /* unless words wait there */
-        refuse(core, call, BATON_ENOMEM, "");
+        outcome_fail(core, call, BATON_ENOMEM, "");
         return;
     }
     o->reach = reach_at_first(core, &call->offer);

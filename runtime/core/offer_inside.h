@@ -25,23 +25,20 @@ struct offer {
     bool is_entered; /* ranks of this node may take it without a message */
     bool is_unheard; /* a word about it could not be heard yet */
     struct seats *seats;
-    struct reach reach;        /* what is in place */
-    uint8_t *ready;            /* of one in layers: bit i: so is my layer layer_first + i of tokens [done, next) */
-    uint32_t pushes;           /* readers that are written to */
-    struct timer timer;        /* LIVE: its time; DRAINING: until it is given up */
-    baton_status_t status;     /* DRAINING, ENDED: what it ends as */
-    int error;                 /* likewise */
-    struct offer *prev, *next; /* among the open ones */
+    struct reach reach;    /* what is in place */
+    uint8_t *ready;        /* of one in layers: bit i: so is my layer layer_first + i of tokens [done, next) */
+    uint32_t pushes;       /* readers that are written to */
+    struct timer timer;    /* LIVE: its time; DRAINING: until it is given up */
+    baton_status_t status; /* DRAINING, ENDED: what it ends as */
+    int error;             /* likewise */
 };
 
 struct offers {
-    struct offer *open;     /* LIVE or DRAINING, in the order in which they came */
+    struct offer *by_id;    /* LIVE or DRAINING, by their calls' ids; in the order in which they came */
     struct offer **by_slot; /* by the slot of its lease: LIVE ones that are entered */
     uint32_t *near;         /* ranks of this node */
     uint32_t num_near, num_unheard;
     struct timer more_told; /* not all that ranks spoke of was heard */
-    struct offer *by_id;    /* the same, by their calls' ids */
-    uint32_t num_open;
 };
 
 /* offer.c */

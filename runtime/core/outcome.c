@@ -63,11 +63,6 @@ static void log_end(struct core *core, const struct outcome *outcome)
                                                    .detail = e->detail});
 }
 
-static void add_news(struct core *core, struct outcome *outcome)
-{
-    queue_join(&core->outcomes.news, &outcome->news);
-}
-
 int outcome_of_ended(int error, char *text, size_t size)
 {
     snprintf(text, size, "the offer ended: %s", error != 0 ? baton_strerror(error) : "done");
@@ -96,7 +91,13 @@ void outcome_end(struct core *core, struct call *call, baton_status_t status, in
         return;
     }
     log_end(core, &call->end);
-    add_news(core, &call->end);
+    queue_join(&core->outcomes.news, &call->end.news);
+}
+
+void outcome_fail(struct core *core, struct call *call, int error, const char *detail)
+{
+    snprintf(call->end.event.detail, sizeof call->end.event.detail, "%s", detail);
+    outcome_end(core, call, BATON_STATUS_FAILED, error);
 }
 
 void outcome_refuse(struct core *core, struct call *call, const char *detail)
@@ -132,7 +133,7 @@ void outcome_give_up(struct core *core, struct call *call, baton_status_t status
     count_add(&core->stats.given_up, 1);
     outcome_emit(core, told, BATON_EVENT_GIVEN_UP, status, error);
     log_end(core, told);
-    add_news(core, told);
+    queue_join(&core->outcomes.news, &told->news);
 }
 
 bool core_has_outcome(const struct core *core)

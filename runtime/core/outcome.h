@@ -63,6 +63,8 @@ void outcome_free(struct outcome *outcome);
 /** Ends a call. Its event says by then what the call did: bytes, waiting time, the rank that it failed at, a detail. */
 void outcome_end(struct core *core, struct call *call, baton_status_t status, int error);
 
+/** Ends one that could not begin. */
+void outcome_fail(struct core *core, struct call *call, int error, const char *detail);
 /** Ends a call whose key is in use: it never was a part of that request, and no verdict is made of it. */
 void outcome_refuse(struct core *core, struct call *call, const char *detail);
 

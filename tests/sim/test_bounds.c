@@ -347,7 +347,7 @@ static void a_large_engine_wants_and_is_met_in_short_turns(void **state)
             assert_int_equal(readers_have(readers, i), asks.want.readers.bit[i / 8] >> (i % 8) & 1);
         struct wire_message done = {.type = WIRE_DONE, .want_id = 7};
         say(&l, &t, 0, &done);
-        assert_int_equal(seats_missing(l.core->offers->open->seats),
+        assert_int_equal(seats_missing(l.core->offers->by_id->seats),
                          shape == HEADS ? 6 : LARGE - 2); /* it was released by rank 1 */
         lone_fini(&l);
     }

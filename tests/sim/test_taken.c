@@ -322,7 +322,7 @@ static struct {
 static enum handoff_taken take_late(void *self, uint32_t peer, const struct handoff_want *want,
                                     struct handoff_grant *grant)
 {
-    const struct offer *o = late.w->ranks[0].core->offers->open;
+    const struct offer *o = late.w->ranks[0].core->offers->by_id;
     if (o == NULL || o->id != late.offer)
         return late.under->take(self, peer, want, grant);
     if (late.seen)

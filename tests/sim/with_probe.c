@@ -82,7 +82,7 @@ void probe_send(struct core *core, uint32_t rank, struct wire_message *m)
 
 bool probe_reads(const struct core *core, uint32_t rank)
 {
-    return reader_of(core, core->offers->open->seats, rank) != NULL;
+    return reader_of(core, core->offers->by_id->seats, rank) != NULL;
 }
 
 uint32_t probe_asked(const struct core *core)
