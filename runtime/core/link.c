@@ -48,14 +48,9 @@ struct link {
     struct link_refusal refusal;
 };
 
-/* The ranks of one engine that I read from (source) and that I write to (targets). */
-struct sides {
-    struct link *source, *targets;
-};
-
+/* One for each engine: its ranks that I read from (source) and that I write to (targets). */
 struct links {
-    uint32_t num_engines;
-    struct sides of[];
+    struct link *source, *targets;
 };
 
 /* ---- building a link --------------------------------------------------------------------------------------------- */
@@ -130,7 +125,14 @@ static void other_from(const struct core *core, struct link *link, uint32_t k)
         link->idle_ranks[link->num_idle++] = rank;
 }
 
-static void link_start(struct core *core, struct link *link);
+/* Its cards are read from now on. */
+static void link_start(struct core *core, struct link *link)
+{
+    link->state = LINK_SHAKING;
+    for (uint32_t i = 0; i < link->num_contacts; i++)
+        if (link->contacts[i].state == CONTACT_NEEDED)
+            contact_want(core, &link->contacts[i]);
+}
 
 /* One piece: one rank of mine, one contact, or one other rank of the producer's engine. */
 static enum work_state link_piece(struct core *core, struct work *work)
@@ -220,13 +222,13 @@ static int link_create(struct core *core, uint32_t engine, struct link **out, st
 
 struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan_why *why)
 {
-    struct link *link = core->links->of[engine].source;
+    struct link *link = core->links[engine].source;
     if (link != NULL)
         return link;
     *error = link_create(core, engine, &link, why);
     if (*error != 0)
         return NULL;
-    core->links->of[engine].source = link;
+    core->links[engine].source = link;
     if (!link->lacks)
         work_begin(core, &core->works, &link->work, link_piece);
     return link;
@@ -252,7 +254,7 @@ struct contact *target_of(struct core *core, uint32_t peer, int *error)
 {
     uint32_t engine = core->c.directory->engine_of[peer], i = core->c.directory->index_of[peer];
     const struct readers *readers = readers_of(core, engine);
-    struct link *link = core->links->of[engine].targets;
+    struct link *link = core->links[engine].targets;
     *error = BATON_EMESSAGE;
     uint32_t num_boxes;
     const struct plan_box *boxes = readers != NULL ? readers_boxes(readers, i, &num_boxes) : NULL;
@@ -260,7 +262,7 @@ struct contact *target_of(struct core *core, uint32_t peer, int *error)
         return NULL;
     *error = BATON_ENOMEM;
     if (link == NULL)
-        link = core->links->of[engine].targets = targets_create(core, engine);
+        link = core->links[engine].targets = targets_create(core, engine);
     if (link == NULL)
         return NULL;
     struct contact *c = &link->contacts[i];
@@ -297,14 +299,6 @@ struct contact *link_spare(struct core *core, const struct contact *failed, uint
 }
 
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
-
-static void link_start(struct core *core, struct link *link)
-{
-    link->state = LINK_SHAKING;
-    for (uint32_t i = 0; i < link->num_contacts; i++)
-        if (link->contacts[i].state == CONTACT_NEEDED)
-            contact_want(core, &link->contacts[i]);
-}
 
 void link_queue(struct core *core, struct link *link, struct queued *want)
 {
@@ -444,7 +438,7 @@ int32_t link_missing(const struct link *link)
 
 bool link_pending(const struct core *core, uint32_t engine, uint64_t now, baton_pending_t *out)
 {
-    const struct link *link = core->links->of[engine].source;
+    const struct link *link = core->links[engine].source;
     if (link == NULL || link->queued == 0)
         return false;
     *out = (baton_pending_t){.ranks_needed = link->num_contacts,
@@ -462,20 +456,17 @@ bool link_pending(const struct core *core, uint32_t engine, uint64_t now, baton_
 
 int links_create(struct core *core)
 {
-    core->links = calloc(1, sizeof *core->links + core->c.directory->num_engines * sizeof core->links->of[0]);
-    if (core->links == NULL)
-        return BATON_ENOMEM;
-    core->links->num_engines = core->c.directory->num_engines;
-    return 0;
+    core->links = calloc(core->c.directory->num_engines, sizeof *core->links);
+    return core->links != NULL ? 0 : BATON_ENOMEM;
 }
 
 void links_destroy(struct core *core)
 {
-    for (uint32_t i = 0; core->links != NULL && i < core->links->num_engines; i++) {
-        if (core->links->of[i].source != NULL)
-            link_destroy(core, core->links->of[i].source);
-        if (core->links->of[i].targets != NULL)
-            link_destroy(core, core->links->of[i].targets);
+    for (uint32_t i = 0; core->links != NULL && i < core->c.directory->num_engines; i++) {
+        if (core->links[i].source != NULL)
+            link_destroy(core, core->links[i].source);
+        if (core->links[i].targets != NULL)
+            link_destroy(core, core->links[i].targets);
     }
     free(core->links);
 }

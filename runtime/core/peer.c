@@ -112,8 +112,6 @@ void core_greet(struct core *core, uint64_t now)
         peer_beat(core, 0, true);
 }
 
-static void on_dead(struct core *core, struct timer *t);
-
 /* Notes a loss or a death. core_step hands it on. */
 static void lose(struct core *core, struct peer *p, bool dead)
 {
@@ -149,19 +147,6 @@ bool peer_take_loss(struct core *core, uint32_t *rank)
     return news != NULL;
 }
 
-static void ask_for_beat(struct core *core, struct peer *p, enum port_alive alive);
-
-void peer_loss_handled(struct core *core, uint32_t rank)
-{
-    struct peer *p = core->peers->by_rank[rank];
-    if (p->business == 0)
-        return;
-    if (!p->dead)
-        ask_for_beat(core, p, PORT_UNKNOWN); /* a rank that the system knows of is lost only by its death */
-    else if (!p->ended)
-        timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_dead);
-}
-
 /* Asks again about a dead rank with open business: does the transport say by now that the connection has ended? */
 static void on_dead(struct core *core, struct timer *t)
 {
@@ -169,7 +154,7 @@ static void on_dead(struct core *core, struct timer *t)
     if (core->c.port->path.ended(core->c.port->path.self, p->rank))
         lose(core, p, true);
     else
-        timer_arm(&core->timers, t, core->now + core->c.settings->beat_ms * NS_PER_MS, on_dead);
+        timer_arm(&core->timers, t, core->now + beat_ns(core), on_dead);
 }
 
 /* Whether a neighbour is worth asking: as far as is known, it answers. */
@@ -204,6 +189,17 @@ static void ask_for_beat(struct core *core, struct peer *p, enum port_alive aliv
             inquire(core, p);
     }
     timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_beat);
+}
+
+void peer_loss_handled(struct core *core, uint32_t rank)
+{
+    struct peer *p = core->peers->by_rank[rank];
+    if (p->business == 0)
+        return;
+    if (!p->dead)
+        ask_for_beat(core, p, PORT_UNKNOWN); /* a rank that the system knows of is lost only by its death */
+    else if (!p->ended)
+        timer_arm(&core->timers, &p->beat, core->now + beat_ns(core), on_dead);
 }
 
 static void on_beat(struct core *core, struct timer *t)

@@ -182,23 +182,22 @@ bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m
     return true;
 }
 
-static struct readers *readers_create(struct core *core, uint32_t engine)
+void readers_begin(struct core *core, uint32_t engine)
 {
     uint32_t n = core->c.directory->engines[engine].num_ranks;
-    struct readers *r = calloc(1, sizeof *r);
+    struct readers *r = core->survey->readers[engine] == NULL ? calloc(1, sizeof *r) : NULL;
     if (r == NULL)
-        return NULL;
+        return;
     r->engine = engine;
     r->reads = calloc(n, sizeof *r->reads);
     r->first = calloc(n + 1, sizeof *r->first);
     if (r->reads == NULL || r->first == NULL) {
         readers_destroy(core, r);
-        return NULL;
+        return;
     }
     core->survey->readers[engine] = r;
     core->survey->num_open++;
     work_begin(core, &core->works, &r->work, readers_piece);
-    return r;
 }
 
 bool survey_is_open(const struct core *core)
@@ -210,12 +209,6 @@ const struct readers *readers_of(const struct core *core, uint32_t engine)
 {
     const struct readers *r = core->survey->readers[engine];
     return r != NULL && r->known == core->c.directory->engines[engine].num_ranks ? r : NULL;
-}
-
-void readers_begin(struct core *core, uint32_t engine)
-{
-    if (core->survey->readers[engine] == NULL)
-        readers_create(core, engine);
 }
 
 bool readers_have(const struct readers *r, uint32_t index)
@@ -232,8 +225,8 @@ const struct plan_box *readers_boxes(const struct readers *r, uint32_t index, ui
 bool readers_await(struct core *core, const struct port_event *e)
 {
     uint32_t engine = core->c.directory->engine_of[e->peer];
-    struct readers *r =
-        core->survey->readers[engine] != NULL ? core->survey->readers[engine] : readers_create(core, engine);
+    readers_begin(core, engine);
+    struct readers *r = core->survey->readers[engine];
     if (readers_of(core, engine) != NULL)
         return false;
     const bool may_keep = early_may_keep(core, e->peer, EARLY_LIVE);

@@ -27,7 +27,7 @@ int survey_sources(struct core *core, const struct directory_engine *consumer, u
 int survey_served(struct core *core, const struct directory_engine *consumer, uint32_t index,
                   const struct directory_engine *producer);
 
-/** Finds out about that engine, if that was not begun yet. */
+/** Finds out about that engine, if that was not begun yet, and there is memory. */
 void readers_begin(struct core *core, uint32_t engine);
 /** The readers of some engine are being found out: words of its ranks may wait. */
 bool survey_is_open(const struct core *core);

@@ -262,25 +262,6 @@ void want_on_message(struct core *core, uint32_t peer, const struct wire_message
         leg_on_message(core, leg, m);
 }
 
-static void refused(struct core *core, struct want *want, const struct link_refusal *r)
-{
-    want_fail(core, want, BATON_STATUS_FAILED, r->error, r->peer, r->why.text);
-}
-
-static void want_begin(struct core *core, struct want *want);
-
-void wants_on_link(struct core *core, struct link *link)
-{
-    struct queued *first;
-    while ((first = link_take(link)) != NULL) {
-        struct want *want = (struct want *)((char *)first - offsetof(struct want, behind));
-        if (link_state(link) == LINK_READY)
-            want_begin(core, want);
-        else
-            refused(core, want, link_refusal(link));
-    }
-}
-
 void wants_on_spare(struct core *core, struct contact *spare)
 {
     struct queued *first;
@@ -394,6 +375,23 @@ static void want_begin(struct core *core, struct want *want)
         want_fail(core, want, BATON_STATUS_FAILED, rc, -1, why.text);
     else
         advance(core, want);
+}
+
+static void refused(struct core *core, struct want *want, const struct link_refusal *r)
+{
+    want_fail(core, want, BATON_STATUS_FAILED, r->error, r->peer, r->why.text);
+}
+
+void wants_on_link(struct core *core, struct link *link)
+{
+    struct queued *first;
+    while ((first = link_take(link)) != NULL) {
+        struct want *want = (struct want *)((char *)first - offsetof(struct want, behind));
+        if (link_state(link) == LINK_READY)
+            want_begin(core, want);
+        else
+            refused(core, want, link_refusal(link));
+    }
 }
 
 static struct want *want_named(const struct core *core, const char *key, uint32_t attempt, uint32_t engine)
