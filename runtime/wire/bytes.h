@@ -111,4 +111,45 @@ static inline void get_text(struct reader *r, char *out, size_t n)
     }
 }
 
+/* A number of a struct: where it stands, how many bytes it has there, and how many are sent of it. */
+struct wire_number {
+    size_t offset;
+    uint8_t held, sent;
+};
+
+#define WIRE_NUMBER(type, member, sent)                                                                                \
+    {                                                                                                                  \
+        offsetof(type, member), sizeof(((type *)0)->member), sent                                                      \
+    }
+
+/* Numbers of a struct in the order of their bytes, up to one of which nothing is sent. */
+static inline void put_numbers(struct writer *w, const void *from, const struct wire_number *n)
+{
+    for (; n->sent > 0; n++) {
+        const void *at = (const uint8_t *)from + n->offset;
+        put_number(w,
+                   n->held == 1   ? *(const uint8_t *)at
+                   : n->held == 2 ? *(const uint16_t *)at
+                   : n->held == 4 ? *(const uint32_t *)at
+                                  : *(const uint64_t *)at,
+                   n->sent);
+    }
+}
+
+static inline void get_numbers(struct reader *r, void *to, const struct wire_number *n)
+{
+    for (; n->sent > 0; n++) {
+        void *at = (uint8_t *)to + n->offset;
+        uint64_t value = get_number(r, n->sent);
+        if (n->held == 1)
+            *(uint8_t *)at = (uint8_t)value;
+        else if (n->held == 2)
+            *(uint16_t *)at = (uint16_t)value;
+        else if (n->held == 4)
+            *(uint32_t *)at = (uint32_t)value;
+        else
+            *(uint64_t *)at = value;
+    }
+}
+
 #endif

@@ -14,49 +14,71 @@
 #define CARD_MAGIC 0x4342u /* "BC" */
 #define CARD_HEADER 16u    /* magic, version, spare, length, checksum of what follows */
 
+/* What is sent of each part of a card, in this order. */
+#define OF_GEOMETRY(member, sent) WIRE_NUMBER(baton_geometry_t, member, sent)
+static const struct wire_number geometry_numbers[] = {
+    OF_GEOMETRY(elem_bytes, 4),  OF_GEOMETRY(planes, 4),      OF_GEOMETRY(head_size, 4), OF_GEOMETRY(layers_total, 4),
+    OF_GEOMETRY(layer_first, 4), OF_GEOMETRY(layer_count, 4), OF_GEOMETRY(bytes, 8),     {0}};
+
+#define OF_GROUP(member, sent) WIRE_NUMBER(baton_group_t, member, sent)
+static const struct wire_number group_numbers[] = {
+    OF_GROUP(kind, 1), OF_GROUP(block_tokens, 4), OF_GROUP(num_blocks, 4), OF_GROUP(window_tokens, 4), {0}};
+
+#define OF_SPLIT(member, sent) WIRE_NUMBER(baton_split_t, member, sent)
+static const struct wire_number split_numbers[] = {
+    OF_SPLIT(heads_total, 4), OF_SPLIT(head_first, 4), OF_SPLIT(head_count, 4), {0}};
+
+#define OF_TENSOR(member, sent) WIRE_NUMBER(baton_tensor_t, member, sent)
+static const struct wire_number tensor_numbers[] = {OF_TENSOR(layer, 4),        OF_TENSOR(region, 4),
+                                                    OF_TENSOR(offset, 8),       OF_TENSOR(stride.block, 8),
+                                                    OF_TENSOR(stride.plane, 8), OF_TENSOR(stride.head, 8),
+                                                    OF_TENSOR(stride.token, 8), OF_TENSOR(stride.channel, 8),
+                                                    OF_TENSOR(group, 1),        OF_TENSOR(split, 1),
+                                                    OF_TENSOR(planes, 4),       OF_TENSOR(head_size, 4),
+                                                    OF_TENSOR(elem_bytes, 1),   {0}};
+
+#define OF_REGION(member, sent) WIRE_NUMBER(struct wire_region, member, sent)
+static const struct wire_number region_numbers[] = {OF_REGION(address, 8),
+                                                    OF_REGION(bytes, 8),
+                                                    OF_REGION(descriptor, 4),
+                                                    OF_REGION(device, 8),
+                                                    OF_REGION(inode, 8),
+                                                    OF_REGION(offset, 8),
+                                                    {0}};
+
+#define OF_CARD(member, sent) WIRE_NUMBER(struct wire_card, member, sent)
+static const struct wire_number card_numbers[] = {OF_CARD(board_offset, 8),
+                                                  OF_CARD(board_slots, 4),
+                                                  OF_CARD(arena_offset, 8),
+                                                  OF_CARD(arena_bytes, 8),
+                                                  OF_CARD(pool_offset, 8),
+                                                  OF_CARD(pool_bytes, 8),
+                                                  OF_CARD(features, 4),
+                                                  OF_CARD(index_offset, 8),
+                                                  OF_CARD(index_slots, 4),
+                                                  OF_CARD(words_offset, 8),
+                                                  OF_CARD(words_slots, 4),
+                                                  OF_CARD(has_geometry, 4),
+                                                  {0}};
+
 static void put_geometry(struct writer *w, const baton_geometry_t *g)
 {
     put_text(w, g->model, BATON_NAME_MAX);
     put_text(w, g->dtype, BATON_DTYPE_MAX);
-    put32(w, g->elem_bytes);
-    put32(w, g->planes);
-    put32(w, g->head_size);
-    put32(w, g->layers_total);
-    put32(w, g->layer_first);
-    put32(w, g->layer_count);
-    put64(w, g->bytes);
+    put_numbers(w, g, geometry_numbers);
     put8(w, (uint8_t)g->num_groups);
-    for (uint32_t i = 0; i < g->num_groups; i++) {
-        put8(w, (uint8_t)g->groups[i].kind);
-        put32(w, g->groups[i].block_tokens);
-        put32(w, g->groups[i].num_blocks);
-        put32(w, g->groups[i].window_tokens);
-    }
+    for (uint32_t i = 0; i < g->num_groups; i++)
+        put_numbers(w, &g->groups[i], group_numbers);
     put8(w, (uint8_t)g->num_splits);
-    for (uint32_t i = 0; i < g->num_splits; i++) {
-        put32(w, g->splits[i].heads_total);
-        put32(w, g->splits[i].head_first);
-        put32(w, g->splits[i].head_count);
-    }
+    for (uint32_t i = 0; i < g->num_splits; i++)
+        put_numbers(w, &g->splits[i], split_numbers);
     put32(w, g->num_tensors);
     for (uint32_t i = 0; i < g->num_tensors; i++) {
         const baton_tensor_t *t = &g->tensors[i];
         uint8_t name = (uint8_t)strnlen(t->name, BATON_NAME_MAX - 1);
         put8(w, name);
         put_bytes(w, t->name, name);
-        put32(w, t->layer);
-        put32(w, t->region);
-        put64(w, t->offset);
-        put64(w, (uint64_t)t->stride.block);
-        put64(w, (uint64_t)t->stride.plane);
-        put64(w, (uint64_t)t->stride.head);
-        put64(w, (uint64_t)t->stride.token);
-        put64(w, (uint64_t)t->stride.channel);
-        put8(w, (uint8_t)t->group);
-        put8(w, (uint8_t)t->split);
-        put32(w, t->planes);
-        put32(w, t->head_size);
-        put8(w, (uint8_t)t->elem_bytes);
+        put_numbers(w, t, tensor_numbers);
     }
 }
 
@@ -65,15 +87,8 @@ static void put_regions(struct writer *w, const struct wire_card *c)
     put8(w, (uint8_t)c->memory);
     put64(w, c->segment);
     put32(w, c->num_regions);
-    for (uint32_t i = 0; i < c->num_regions; i++) {
-        const struct wire_region *x = &c->regions[i];
-        put64(w, x->address);
-        put64(w, x->bytes);
-        put32(w, x->descriptor);
-        put64(w, x->device);
-        put64(w, x->inode);
-        put64(w, x->offset);
-    }
+    for (uint32_t i = 0; i < c->num_regions; i++)
+        put_numbers(w, &c->regions[i], region_numbers);
 }
 
 int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
@@ -84,18 +99,7 @@ int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
     struct writer w = {.at = out + CARD_HEADER, .end = out + most};
     put64(&w, c->incarnation);
     put_text(&w, c->host, sizeof c->host);
-    put64(&w, c->board_offset);
-    put32(&w, c->board_slots);
-    put64(&w, c->arena_offset);
-    put64(&w, c->arena_bytes);
-    put64(&w, c->pool_offset);
-    put64(&w, c->pool_bytes);
-    put32(&w, c->features);
-    put64(&w, c->index_offset);
-    put32(&w, c->index_slots);
-    put64(&w, c->words_offset);
-    put32(&w, c->words_slots);
-    put32(&w, c->has_geometry);
+    put_numbers(&w, c, card_numbers);
     if (c->has_geometry)
         put_geometry(&w, &c->geometry);
     put_regions(&w, c);
@@ -121,57 +125,30 @@ static void get_tensor(struct reader *r, baton_tensor_t *t)
     get_bytes(r, t->name, name);
     if (memchr(t->name, '\0', name) != NULL)
         r->bad = true;
-    t->layer = get32(r);
-    t->region = get32(r);
-    t->offset = get64(r);
-    t->stride.block = (int64_t)get64(r);
-    t->stride.plane = (int64_t)get64(r);
-    t->stride.head = (int64_t)get64(r);
-    t->stride.token = (int64_t)get64(r);
-    t->stride.channel = (int64_t)get64(r);
-    t->group = get8(r);
-    t->split = get8(r);
-    t->planes = get32(r);
-    t->head_size = get32(r);
-    t->elem_bytes = get8(r);
+    get_numbers(r, t, tensor_numbers);
 }
 
 static void get_groups(struct reader *r, baton_geometry_t *g)
 {
     g->num_groups = get8(r);
     r->bad |= g->num_groups == 0 || g->num_groups > BATON_GROUPS_MAX;
-    for (uint32_t i = 0; i < g->num_groups && !r->bad; i++) {
-        baton_group_t *x = &g->groups[i];
-        x->kind = (baton_kind_t)get8(r);
-        x->block_tokens = get32(r);
-        x->num_blocks = get32(r);
-        x->window_tokens = get32(r);
-    }
+    for (uint32_t i = 0; i < g->num_groups && !r->bad; i++)
+        get_numbers(r, &g->groups[i], group_numbers);
 }
 
 static void get_splits(struct reader *r, baton_geometry_t *g)
 {
     g->num_splits = get8(r);
     r->bad |= g->num_splits == 0 || g->num_splits > BATON_SPLITS_MAX;
-    for (uint32_t i = 0; i < g->num_splits && !r->bad; i++) {
-        baton_split_t *x = &g->splits[i];
-        x->heads_total = get32(r);
-        x->head_first = get32(r);
-        x->head_count = get32(r);
-    }
+    for (uint32_t i = 0; i < g->num_splits && !r->bad; i++)
+        get_numbers(r, &g->splits[i], split_numbers);
 }
 
 static int get_geometry(struct reader *r, baton_geometry_t *g)
 {
     get_text(r, g->model, BATON_NAME_MAX);
     get_text(r, g->dtype, BATON_DTYPE_MAX);
-    g->elem_bytes = get32(r);
-    g->planes = get32(r);
-    g->head_size = get32(r);
-    g->layers_total = get32(r);
-    g->layer_first = get32(r);
-    g->layer_count = get32(r);
-    g->bytes = get64(r);
+    get_numbers(r, g, geometry_numbers);
     get_groups(r, g);
     get_splits(r, g);
     g->num_tensors = get32(r);
@@ -205,12 +182,7 @@ static int get_regions(struct reader *r, struct wire_card *c)
     c->num_regions = num;
     for (uint32_t i = 0; i < num && !r->bad; i++) {
         struct wire_region *x = &c->regions[i];
-        x->address = get64(r);
-        x->bytes = get64(r);
-        x->descriptor = get32(r);
-        x->device = get64(r);
-        x->inode = get64(r);
-        x->offset = get64(r);
+        get_numbers(r, x, region_numbers);
         r->bad |= x->bytes > UINT64_MAX - x->address;
     }
     return r->bad ? BATON_EMESSAGE : 0;
@@ -230,18 +202,7 @@ int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
         return BATON_EMESSAGE;
     c->incarnation = get64(&r);
     get_text(&r, c->host, sizeof c->host);
-    c->board_offset = get64(&r);
-    c->board_slots = get32(&r);
-    c->arena_offset = get64(&r);
-    c->arena_bytes = get64(&r);
-    c->pool_offset = get64(&r);
-    c->pool_bytes = get64(&r);
-    c->features = get32(&r);
-    c->index_offset = get64(&r);
-    c->index_slots = get32(&r);
-    c->words_offset = get64(&r);
-    c->words_slots = get32(&r);
-    c->has_geometry = get32(&r);
+    get_numbers(&r, c, card_numbers);
     if (r.bad || c->incarnation == 0 || c->has_geometry > 1)
         return BATON_EMESSAGE;
     int rc = c->has_geometry ? get_geometry(&r, &c->geometry) : 0;

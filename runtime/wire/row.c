@@ -13,6 +13,26 @@
 
 #define ROW_MAGIC 0x5242u /* "BR" */
 
+#define OF_ROW(member, sent) WIRE_NUMBER(struct wire_row, member, sent)
+/* What stands between the name of the engine and the boxes. */
+static const struct wire_number row_numbers[] = {OF_ROW(tp, 2),
+                                                 OF_ROW(pp, 2),
+                                                 OF_ROW(tp_rank, 2),
+                                                 OF_ROW(pp_rank, 2),
+                                                 OF_ROW(node, 4),
+                                                 OF_ROW(package, 4),
+                                                 OF_ROW(numa, 4),
+                                                 OF_ROW(box[0].layer_first, 4),
+                                                 OF_ROW(box[0].layer_count, 4),
+                                                 OF_ROW(box[0].head_first, 4),
+                                                 OF_ROW(box[0].head_count, 4),
+                                                 OF_ROW(incarnation, 8),
+                                                 OF_ROW(card_offset, 8),
+                                                 OF_ROW(card_bytes, 4),
+                                                 OF_ROW(verdicts, 1),
+                                                 OF_ROW(num_boxes, 1),
+                                                 {0}};
+
 void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
 {
     memset(out, 0, WIRE_ROW_BYTES);
@@ -21,22 +41,7 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
     put8(&w, row->version > 0 ? row->version : WIRE_VERSION);
     put8(&w, row->role);
     put_text(&w, row->engine, BATON_ENGINE_NAME_MAX);
-    put16(&w, row->tp);
-    put16(&w, row->pp);
-    put16(&w, row->tp_rank);
-    put16(&w, row->pp_rank);
-    put32(&w, row->node);
-    put32(&w, row->package);
-    put32(&w, row->numa);
-    put32(&w, row->box[0].layer_first);
-    put32(&w, row->box[0].layer_count);
-    put32(&w, row->box[0].head_first);
-    put32(&w, row->box[0].head_count);
-    put64(&w, row->incarnation);
-    put64(&w, row->card_offset);
-    put32(&w, row->card_bytes);
-    put8(&w, row->verdicts);
-    put8(&w, (uint8_t)row->num_boxes);
+    put_numbers(&w, row, row_numbers);
     for (uint32_t i = 1; i < BATON_SPLITS_MAX; i++) {
         put16(&w, i < row->num_boxes ? (uint16_t)row->box[i].head_first : 0);
         put16(&w, i < row->num_boxes ? (uint16_t)row->box[i].head_count : 0);
@@ -70,22 +75,7 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
     row->version = get8(&r);
     row->role = get8(&r);
     get_text(&r, row->engine, BATON_ENGINE_NAME_MAX);
-    row->tp = get16(&r);
-    row->pp = get16(&r);
-    row->tp_rank = get16(&r);
-    row->pp_rank = get16(&r);
-    row->node = get32(&r);
-    row->package = get32(&r);
-    row->numa = get32(&r);
-    row->box[0].layer_first = get32(&r);
-    row->box[0].layer_count = get32(&r);
-    row->box[0].head_first = get32(&r);
-    row->box[0].head_count = get32(&r);
-    row->incarnation = get64(&r);
-    row->card_offset = get64(&r);
-    row->card_bytes = get32(&r);
-    row->verdicts = get8(&r);
-    row->num_boxes = get8(&r);
+    get_numbers(&r, row, row_numbers);
     if (row->num_boxes > BATON_SPLITS_MAX)
         return BATON_EMESSAGE;
     for (uint32_t i = 1; i < BATON_SPLITS_MAX; i++) {
