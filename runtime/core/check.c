@@ -340,8 +340,7 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
         refuse(core, peer, m->want_id, BATON_EGEOMETRY);
         return;
     }
-    c->asked = (struct check_question){.peer = peer, .want = m->want_id, .attempt = m->check.name.attempt};
-    memcpy(c->asked.key, m->check.name.key, sizeof c->asked.key);
+    c->asked = (struct check_question){.name = m->check.name, .peer = peer, .want = m->want_id};
     c->offer = granted->id;
 }
 

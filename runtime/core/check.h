@@ -58,8 +58,8 @@ int check_on_event(struct core *core, struct check *c, int error, struct leg **l
 
 /** What a consumer asked. */
 struct check_question {
-    char key[BATON_KEY_MAX];
-    uint32_t attempt, peer;
+    struct wire_name name;
+    uint32_t peer;
     uint64_t want;
 };
 

@@ -186,7 +186,7 @@ static void on_hashed(struct core *core, struct check *c, int error)
         leg_on_checked(core, leg, how, why.text);
     } else if (how == CHECK_GOOD) {
         const struct check_question *q = check_asked(c);
-        check_answer(core, c, offer_granted(core, q->key, q->attempt, q->peer, q->want));
+        check_answer(core, c, offer_granted(core, q->name.key, q->name.attempt, q->peer, q->want));
     }
 }
 

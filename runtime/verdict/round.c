@@ -18,9 +18,7 @@ static const char *verb_name(uint32_t verb)
 
 static struct round_name name_of(const struct wire_verdict *v)
 {
-    struct round_name name = {.attempt = v->name.attempt, .verb = v->verb, .engine = v->engine};
-    memcpy(name.key, v->name.key, sizeof name.key);
-    return name;
+    return (struct round_name){.request = v->name, .verb = v->verb, .engine = v->engine};
 }
 
 static struct round *round_first(const struct core *core, const struct round_name *name)
@@ -84,13 +82,12 @@ static void tell(struct core *core, const struct round *r, uint32_t index)
     uint32_t rank = my_engine(core)->ranks[index];
     struct wire_message m = {.type = WIRE_VERDICT,
                              .want_id = r->ids[index],
-                             .verdict = {.name.attempt = r->name.attempt,
+                             .verdict = {.name = r->name.request,
                                          .verb = (uint8_t)r->name.verb,
                                          .engine = r->name.engine,
                                          .status = (uint8_t)r->status,
                                          .error = r->error,
                                          .peer = r->peer}};
-    memcpy(m.verdict.name.key, r->name.key, sizeof m.verdict.name.key);
     memcpy(m.verdict.detail, r->detail, sizeof m.verdict.detail);
     if (rank == core->c.self)
         report_on_verdict(core, &m);
@@ -108,7 +105,7 @@ static void round_close(struct core *core, struct round *r)
     timer_arm(&core->timers, &r->timer,
               core->now + (set->tombstone_ms > asked_ms ? set->tombstone_ms : asked_ms) * NS_PER_MS, on_forget);
     if (r->error != 0)
-        log_line(core->c.log, LOG_INFO, "%s %s: rank %d: %s: %s", verb_name(r->name.verb), r->name.key, r->peer,
+        log_line(core->c.log, LOG_INFO, "%s %s: rank %d: %s: %s", verb_name(r->name.verb), r->name.request.key, r->peer,
                  baton_errname(r->error), r->detail);
     for (uint32_t i = 0; i < my_engine(core)->num_ranks; i++)
         tell(core, r, i);
@@ -134,9 +131,9 @@ static uint32_t first_missing(const struct core *core, const struct round *r)
 static void stand(struct core *core, const struct round_name *name, char *text, size_t size)
 {
     if (name->verb == CALL_OFFER)
-        offer_standing(core, name->key, name->attempt, text, size);
+        offer_standing(core, name->request.key, name->request.attempt, text, size);
     else
-        want_standing(core, name->key, name->attempt, name->engine, text, size);
+        want_standing(core, name->request.key, name->request.attempt, name->engine, text, size);
 }
 
 static void on_round(struct core *core, struct timer *t)
@@ -160,8 +157,7 @@ static void on_round(struct core *core, struct timer *t)
         }
         struct wire_message m = {
             .type = WIRE_ASK,
-            .verdict = {.name.attempt = r->name.attempt, .verb = (uint8_t)r->name.verb, .engine = r->name.engine}};
-        memcpy(m.verdict.name.key, r->name.key, sizeof m.verdict.name.key);
+            .verdict = {.name = r->name.request, .verb = (uint8_t)r->name.verb, .engine = r->name.engine}};
         post_send(core->post, rank, &m);
     }
 }

@@ -21,8 +21,7 @@ struct report {
 };
 
 struct round_name {
-    char key[BATON_KEY_MAX];
-    uint32_t attempt;
+    struct wire_name request;
     uint32_t verb;   /* enum call_kind */
     uint32_t engine; /* the producer's, as in the directory */
 };
