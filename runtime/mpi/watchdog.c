@@ -1,42 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * watchdog: see the header. It waits on a condition variable until the watched call is over or the deadline has passed.
- */
+/* watchdog: see the header. */
 #include "mpi/watchdog.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
-
-static struct timespec deadline_in(uint64_t ms)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)(ms / 1000);
-    t.tv_nsec += (long)(ms % 1000) * 1000000L;
-    if (t.tv_nsec >= 1000000000L) {
-        t.tv_nsec -= 1000000000L;
-        t.tv_sec++;
-    }
-    return t;
-}
 
 static void *watch(void *arg)
 {
     struct watchdog *d = arg;
-    struct timespec deadline = deadline_in(d->limit_ms);
-    int rc = 0;
-    pthread_mutex_lock(&d->lock);
-    while (!d->is_over && rc != ETIMEDOUT)
-        rc = pthread_cond_timedwait(&d->over, &d->lock, &deadline);
-    bool hangs = !d->is_over;
-    pthread_mutex_unlock(&d->lock);
-    if (!hangs)
+    if (latch_wait(&d->over, clock_now_ns() + d->limit_ms * CLOCK_NS_PER_MS))
         return NULL;
     /* At any log level: a process that leaves says why. */
     dprintf(STDERR_FILENO,
@@ -48,17 +25,8 @@ static void *watch(void *arg)
 
 void watchdog_start(struct watchdog *d, const char *step, uint64_t limit_ms, int rank, const struct logger *log)
 {
-    pthread_condattr_t monotonic;
-    memset(d, 0, sizeof *d);
-    d->step = step;
-    d->limit_ms = limit_ms;
-    d->rank = rank;
-    pthread_mutex_init(&d->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->over, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-
+    *d = (struct watchdog){.step = step, .limit_ms = limit_ms, .rank = rank};
+    latch_init(&d->over);
     int rc = thread_start(&d->thread, "baton-step", NULL, watch, d);
     d->is_started = rc == 0;
     if (rc != 0)
@@ -67,13 +35,8 @@ void watchdog_start(struct watchdog *d, const char *step, uint64_t limit_ms, int
 
 void watchdog_stop(struct watchdog *d)
 {
-    if (d->is_started) {
-        pthread_mutex_lock(&d->lock);
-        d->is_over = true;
-        pthread_cond_signal(&d->over);
-        pthread_mutex_unlock(&d->lock);
-        pthread_join(d->thread, NULL);
-    }
-    pthread_cond_destroy(&d->over);
-    pthread_mutex_destroy(&d->lock);
+    if (!d->is_started)
+        return;
+    latch_open(&d->over);
+    pthread_join(d->thread, NULL);
 }

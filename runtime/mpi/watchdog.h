@@ -12,15 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/latch.h"
 #include "observe/log.h"
 
 #define WATCHDOG_EXIT_STATUS 70 /* EX_SOFTWARE: the status of a rank that its watchdog ended */
 
 struct watchdog {
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    bool is_over, is_started;
+    bool is_started;
+    struct latch over; /* the call is */
     const char *step;
     uint64_t limit_ms;
     int rank;
