@@ -163,7 +163,7 @@ static void describe_quirks(const struct fabric *f, struct textbuf *p)
     textbuf_print(p,
                   "quirks: %" PRIu32 " gets or %" PRIu32 " puts a request%s; put completion %s; flush within %" PRIu64
                   " operations (%s)\n",
-                  q->gets_per_request, q->puts_per_request, q->is_forced ? " (BATON_TUNE=rma_gets_per_request)" : "",
+                  q->per_request, q->per_request, q->is_forced ? " (BATON_TUNE=rma_gets_per_request)" : "",
                   q->put_is_remote ? "is remote" : "is local", q->flush_within, q->why);
     if (q->one_thread)
         textbuf_print(p, "quirks: only the thread that opened the context may call MPI\n");

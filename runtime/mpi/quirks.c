@@ -7,16 +7,12 @@
 
 #define VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
-/* When a row is chosen: library, from, below, window. What it then says: the members of struct quirks (quirks.h). */
+/* When a row is chosen, and what it then says. */
 struct row {
     const char *library;  /* how the version string begins; NULL: any */
     int from, below;      /* the versions v with from <= v < below */
     const char *window;   /* how the overlay's name begins; NULL: any */
-    uint32_t per_request; /* gets, and puts */
-    bool put_is_remote, holds_on_dead, one_thread, keeps_window, close_first;
-    uint64_t flush_within;
-    uint32_t requests_within;
-    const char *why;
+    struct quirks quirks; /* but for the library's name */
 };
 
 /* The first row that fits is chosen, so a special row stands before a general one. */
@@ -32,10 +28,10 @@ static const struct row rows[] = {
      .from = VERSION(4, 0, 0),
      .below = VERSION(5, 0, 0),
      .window = "ucx",
-     .per_request = 64,
-     .put_is_remote = true,
-     .flush_within = 1000000,
-     .why = "a request is a fenced remote atomic: it completes the gets and puts before it"},
+     .quirks = {.per_request = 64,
+                .put_is_remote = true,
+                .flush_within = 1000000,
+                .why = "a request is a fenced remote atomic: it completes the gets and puts before it"}},
     /*
      * osc/ucx of 5.0 aborts at the 255th outstanding request (open-mpi/ompi#14192), so fewer requests are parked. How
      * its requests relate to earlier gets depends on the worker pool, so each get has its own. It makes its UCX worker
@@ -47,11 +43,11 @@ static const struct row rows[] = {
      .from = VERSION(5, 0, 0),
      .below = VERSION(6, 0, 0),
      .window = "ucx",
-     .per_request = 1,
-     .requests_within = 254,
-     .one_thread = true,
-     .keeps_window = true,
-     .why = "requests are limited to 254 (ompi#14192); each get has its own"},
+     .quirks = {.per_request = 1,
+                .requests_within = 254,
+                .one_thread = true,
+                .keeps_window = true,
+                .why = "requests are limited to 254 (ompi#14192); each get has its own"}},
     /*
      * osc/rdma tracks each request by itself. Under lock_all, a flush waits for the operations of every target. With
      * cross-memory attach it retries an operation on a dead process for ever, inside the call. That of 5.0.7 loses
@@ -62,9 +58,7 @@ static const struct row rows[] = {
      .from = VERSION(4, 0, 0),
      .below = VERSION(6, 0, 0),
      .window = "rdma",
-     .per_request = 1,
-     .holds_on_dead = true,
-     .why = "each request is tracked by itself"},
+     .quirks = {.per_request = 1, .holds_on_dead = true, .why = "each request is tracked by itself"}},
     /*
      * ch4 of MPICH: a request stands for one operation. The noncontiguous MPI_Rget of mpich#7896 is never used.
      * MPI_Finalize ends UCX while the memory of an open window is still registered: a UCX that was built with
@@ -74,10 +68,8 @@ static const struct row rows[] = {
      */
     {.library = "MPICH",
      .below = VERSION(99, 0, 0),
-     .per_request = 1,
-     .close_first = true,
-     .why = "a request stands for one operation"},
-    {.per_request = 1, .why = "an unknown MPI: as the standard says"},
+     .quirks = {.per_request = 1, .close_first = true, .why = "a request stands for one operation"}},
+    {.quirks = {.per_request = 1, .why = "an unknown MPI: as the standard says"}},
 };
 
 /* What helps where there is no window over all nodes, or none for several threads. The first row that fits. */
@@ -124,26 +116,17 @@ static void name_library(struct quirks *q, const char *library)
              device[0] != '\0' ? ", " : "", device);
 }
 
-void quirks_choose(struct quirks *q, const char *library, const char *window_name, uint64_t forced_gets)
+void quirks_choose(struct quirks *q, const char *library, const char *window_name, uint64_t forced)
 {
     const struct row *row = rows;
     int version = version_of(library);
     while (!fits(row, library, version, window_name))
         row++;
+    *q = row->quirks;
     name_library(q, library);
-    q->gets_per_request = q->puts_per_request = row->per_request;
-    q->put_is_remote = row->put_is_remote;
-    q->holds_on_dead = row->holds_on_dead;
-    q->one_thread = row->one_thread;
-    q->keeps_window = row->keeps_window;
-    q->close_first = row->close_first;
-    q->flush_within = row->flush_within;
-    q->requests_within = row->requests_within;
-    q->why = row->why;
-    q->is_forced = forced_gets != 0;
+    q->is_forced = forced != 0;
     if (q->is_forced)
-        q->gets_per_request = q->puts_per_request =
-            forced_gets < QUIRKS_RUNS_MAX ? (uint32_t)forced_gets : QUIRKS_RUNS_MAX;
+        q->per_request = forced < QUIRKS_RUNS_MAX ? (uint32_t)forced : QUIRKS_RUNS_MAX;
 }
 
 const char *quirks_remedy(const char *library)

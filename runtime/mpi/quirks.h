@@ -14,25 +14,24 @@
 #define QUIRKS_RUNS_MAX 64u /* of one request */
 
 struct quirks {
-    char library[96];          /* the first line of MPI_Get_library_version; MPICH: and its device */
-    uint32_t gets_per_request; /* k: k - 1 MPI_Get and one MPI_Rget, whose request completes them all */
-    uint32_t puts_per_request; /* the same for MPI_Put and MPI_Rput */
-    bool put_is_remote;        /* the completion of an MPI_Rput's request implies remote completion */
-    uint64_t flush_within;     /* operations without a flush after which MPI flushes by itself, blocking; 0: never */
-    uint32_t requests_within;  /* requests that may be open at a time: MPI aborts beyond; 0: any number */
-    bool holds_on_dead;        /* an operation on a dead process may never return: no probe goes to it */
-    bool one_thread;           /* a call of MPI by another thread than the one that made the window ends the process */
-    bool keeps_window;         /* once the window was used, MPI_Win_free and MPI_Finalize may hang: it is never freed */
-    bool close_first;          /* MPI_Finalize aborts if a window over nodes is open, or if a thread is inside MPI */
-    bool is_forced;            /* gets_per_request and puts_per_request come from the environment */
-    const char *why;           /* a sentence for baton_describe */
+    char library[96];         /* the first line of MPI_Get_library_version; MPICH: and its device */
+    uint32_t per_request;     /* k: k - 1 MPI_Get and one MPI_Rget, whose request completes them all; likewise puts */
+    bool put_is_remote;       /* the completion of an MPI_Rput's request implies remote completion */
+    uint64_t flush_within;    /* operations without a flush after which MPI flushes by itself, blocking; 0: never */
+    uint32_t requests_within; /* requests that may be open at a time: MPI aborts beyond; 0: any number */
+    bool holds_on_dead;       /* an operation on a dead process may never return: no probe goes to it */
+    bool one_thread;          /* a call of MPI by another thread than the one that made the window ends the process */
+    bool keeps_window;        /* once the window was used, MPI_Win_free and MPI_Finalize may hang: it is never freed */
+    bool close_first;         /* MPI_Finalize aborts if a window over nodes is open, or if a thread is inside MPI */
+    bool is_forced;           /* per_request comes from the environment */
+    const char *why;          /* a sentence for baton_describe */
 };
 
 /**
- * Chooses the row for this MPI library and the component named by the overlay window ("ucx window 3"). `forced_gets`
- * other than 0 overrides gets_per_request and puts_per_request.
+ * Chooses the row for this MPI library and the component named by the overlay window ("ucx window 3"). `forced` other
+ * than 0 overrides per_request.
  */
-void quirks_choose(struct quirks *q, const char *library, const char *window_name, uint64_t forced_gets);
+void quirks_choose(struct quirks *q, const char *library, const char *window_name, uint64_t forced);
 
 /** What to set so that this MPI library makes a window over all nodes that any thread may use: for errors. */
 const char *quirks_remedy(const char *library);

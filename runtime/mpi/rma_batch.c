@@ -160,8 +160,7 @@ static int64_t issue_pieces(struct rma *r, const struct net_move *m, uint64_t bu
 {
     struct place at = {0};
     struct batch batch = {.win = MPI_WIN_NULL};
-    uint32_t together = m->write ? r->quirks->puts_per_request : r->quirks->gets_per_request;
-    int error = take_pieces(r, m, budget, together, &at, &batch);
+    int error = take_pieces(r, m, budget, r->quirks->per_request, &at, &batch);
     if (batch.num == 0 || error)
         return error;
     struct rma_op *op = rma_op_take(&r->ops, RMA_DATA, m->peer, m->tag);
@@ -197,9 +196,7 @@ static int add_pieces(const struct rma *r, const struct net_move *m, uint64_t bu
 /* A sieve is used again once its request is complete, so that must cover all that goes through the sieve. */
 static uint32_t spans_together(const struct rma *r, bool write)
 {
-    if (write)
-        return r->quirks->put_is_remote ? r->quirks->puts_per_request : 1;
-    return r->quirks->gets_per_request;
+    return write && !r->quirks->put_is_remote ? 1 : r->quirks->per_request;
 }
 
 /* The sieve's spans as one operation. After an error the sieve is free again only if no piece was begun. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma_batch: one request's worth of a move. Up to gets_per_request or puts_per_request operations (see quirks.h), of
- * together at most rma_run_bytes, are issued as one operation of the path: the request of the last one completes
- * them all. The runs' pieces go straight to where they belong, or through a sieve where that is cheaper.
+ * rma_batch: one request's worth of a move. Up to per_request operations (see quirks.h), of together at most
+ * rma_run_bytes, are issued as one operation of the path: the request of the last one completes them all. The runs'
+ * pieces go straight to where they belong, or through a sieve where that is cheaper.
  *
  * The thread that makes a turn. Never blocks; never touches a byte outside of my pool and of the pool that the peer's
  * card names.

@@ -259,7 +259,7 @@ static int test_gets(const struct trial *t, const struct quirks *q, bool *whole)
     int error = steps_agree(&t->w->steps, "self-test of a single get", try_single(t));
     if (error)
         return error;
-    int local = q->gets_per_request > 1 ? try_gets(t, q->gets_per_request, &mine) : 0;
+    int local = q->per_request > 1 ? try_gets(t, q->per_request, &mine) : 0;
     error = steps_agree(&t->w->steps, "self-test of several gets", local);
     return error ? error : steps_unanimous(&t->w->steps, "several gets a request", mine, whole);
 }
@@ -287,7 +287,7 @@ static struct shape shape_put(const struct room *room, int round, uint32_t piece
 /* Even rounds: as many pieces as a request will have. Odd ones: few and long pieces. */
 static uint32_t pieces_put(const struct quirks *q, int round)
 {
-    return round % 2 == 0 || q->puts_per_request < 2 ? q->puts_per_request : 2;
+    return round % 2 == 0 || q->per_request < 2 ? q->per_request : 2;
 }
 
 static void poison_room(const struct trial *t)
@@ -420,8 +420,8 @@ static int prepare(struct trial *t)
 static void take_back(const struct world *w, struct quirks *q, bool gets, bool puts)
 {
     enum log_level level = w->rank == 0 ? LOG_WARN : LOG_DEBUG; /* all ranks found the same: one says it */
-    if (q->gets_per_request > 1 && !gets) {
-        q->gets_per_request = q->puts_per_request = 1;
+    if (q->per_request > 1 && !gets) {
+        q->per_request = 1;
         q->put_is_remote = false; /* it rests on the same promise */
         q->why = "the self-test found that a request does not cover the gets before it";
         log_each(w->log, level, "%s: each operation has its own", q->why);

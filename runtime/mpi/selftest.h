@@ -13,7 +13,7 @@
 /**
  * READS. Each rank reads test patterns of a few peers on other nodes, short ones and some of up to 1 MiB, over bytes of
  * its own that differ from them. If on any rank a request completes before the gets that were issued before it,
- * gets_per_request becomes 1 on all ranks. BATON_EMPI: a single MPI_Rget completed without its bytes.
+ * per_request becomes 1 on all ranks. BATON_EMPI: a single MPI_Rget completed without its bytes.
  *
  * WRITES. Where the quirks say put_is_remote, each rank puts patterns over such bytes of two peers, and sends them a
  * message as soon as the request is complete. If on any rank the message comes before all of the bytes, put_is_remote

@@ -195,23 +195,23 @@ static void chooses_quirks(void)
 {
     struct quirks q;
     quirks_choose(&q, "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4", "ucx window 3", 0);
-    CHECK(q.gets_per_request > 1 && q.gets_per_request <= QUIRKS_RUNS_MAX);
+    CHECK(q.per_request > 1 && q.per_request <= QUIRKS_RUNS_MAX);
     CHECK_EQ(q.flush_within, 1000000);
     CHECK(q.put_is_remote && !q.is_forced);
     CHECK(strcmp(q.library, "Open MPI v4.1.4") == 0);
     quirks_choose(&q, "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4", "rdma window 3", 0);
-    CHECK(q.gets_per_request == 1 && q.flush_within == 0 && !q.put_is_remote);
+    CHECK(q.per_request == 1 && q.flush_within == 0 && !q.put_is_remote);
     quirks_choose(&q, "Open MPI v5.0.7, package: x", "ucx window 3", 0);
-    CHECK_EQ(q.gets_per_request, 1);
+    CHECK_EQ(q.per_request, 1);
     quirks_choose(&q, "MPICH Version:      4.0.2\nMPICH Release date: x\nMPICH Device:    ch4:ucx\n", "", 0);
-    CHECK_EQ(q.gets_per_request, 1);
+    CHECK_EQ(q.per_request, 1);
     CHECK(strcmp(q.library, "MPICH Version:      4.0.2, ch4:ucx") == 0);
     quirks_choose(&q, "Another MPI", "ucx window 3", 0);
-    CHECK_EQ(q.gets_per_request, 1);
+    CHECK_EQ(q.per_request, 1);
     quirks_choose(&q, "Another MPI", "ucx window 3", 7);
-    CHECK(q.gets_per_request == 7 && q.is_forced);
+    CHECK(q.per_request == 7 && q.is_forced);
     quirks_choose(&q, "Another MPI", "ucx window 3", 1000);
-    CHECK_EQ(q.gets_per_request, QUIRKS_RUNS_MAX);
+    CHECK_EQ(q.per_request, QUIRKS_RUNS_MAX);
 }
 
 /* ---- windows ----------------------------------------------------------------------------------------------------- */

@@ -737,7 +737,7 @@ static struct scene *scene_that_flushes(void)
     struct scene *s = scene_create(false, false);
     with_rma_destroy(s->owner);
     s->quirks.flush_within = 80;
-    s->quirks.gets_per_request = BATCH;
+    s->quirks.per_request = BATCH;
     s->owner = with_rma_create(&s->settings, &s->quirks, 0, RANKS, pools[0], pool_bytes);
     s->rma = with_rma_of(s->owner);
     shim_set(NULL);

@@ -143,7 +143,7 @@ static void test_rows_by_library_version_and_window(void **state)
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct quirks q;
         quirks_choose(&q, cases[i].library, cases[i].window, 0);
-        if (q.gets_per_request != cases[i].gets || q.put_is_remote != cases[i].put_is_remote ||
+        if (q.per_request != cases[i].gets || q.put_is_remote != cases[i].put_is_remote ||
             q.holds_on_dead != cases[i].holds_on_dead || q.requests_within != cases[i].requests_within)
             fail_msg("\"%s\" with \"%s\" chose the row \"%s\"", cases[i].library, cases[i].window, q.why);
     }
