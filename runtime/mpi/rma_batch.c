@@ -116,8 +116,7 @@ static int take_pieces(const struct rma *r, const struct net_move *m, uint64_t b
 
 /* ---- issuing ----------------------------------------------------------------------------------------------------- */
 
-/* `request` NULL: without a request of its own. */
-static int issue_piece(bool write, int rank, MPI_Win win, const struct sieve_piece *piece, MPI_Request *request)
+int rma_batch_piece(bool write, int rank, MPI_Win win, const struct sieve_piece *piece, MPI_Request *request)
 {
     int bytes = (int)piece->bytes;
     MPI_Aint at = (MPI_Aint)piece->theirs;
@@ -129,28 +128,35 @@ static int issue_piece(bool write, int rank, MPI_Win win, const struct sieve_pie
 }
 
 /*
- * Only the last piece has a request: the quirks table says that this one completes the others too. After an error
- * op->runs is the number of pieces that were begun.
+ * Issues the batch, which moves the next `bytes` of the runs, as one operation; `s`: the sieve that it goes through.
+ * Only the last piece has a request: the quirks table says that this one completes the others too. Returns `bytes`.
+ * After an error the sieve is free again only if no piece was begun.
  */
-static int issue_batch(struct rma *r, struct rma_op *op, const struct net_move *m, const struct batch *batch)
+static int64_t issue_batch(struct rma *r, const struct net_move *m, const struct batch *batch, uint64_t bytes,
+                           struct sieve *s)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    struct rma_peer *p = r->peers.by_rank[op->peer];
-    const int rank = address_of(r->windows, op->peer).rank;
-    for (uint32_t i = 0; i < batch->num; i++) {
-        int rc = issue_piece(m->write, rank, batch->win, &batch->piece[i], i + 1 < batch->num ? NULL : &request);
-        if (rc != MPI_SUCCESS) {
-            op->runs = i;
-            if (i > 0)
-                rma_peer_keep_stray(p, op);
-            return rma_peer_poison(&r->peers, p, m->write ? "a put" : "a get", rc);
-        }
-    }
+    struct rma_op *op = rma_op_take(&r->ops, RMA_DATA, m->peer, m->tag);
+    struct rma_peer *p = r->peers.by_rank[m->peer];
+    const int rank = address_of(r->windows, m->peer).rank;
+    op->bytes = bytes;
     op->runs = batch->num;
-    op->board = m->board != 0 && op->bytes == bytes_of(m) ? m->board : 0;
+    op->sieve = s;
+    for (uint32_t i = 0; i < batch->num; i++) {
+        int rc = rma_batch_piece(m->write, rank, batch->win, &batch->piece[i], i + 1 < batch->num ? NULL : &request);
+        if (rc == MPI_SUCCESS)
+            continue;
+        if (i > 0)
+            rma_peer_keep_stray(p, op);
+        else if (s != NULL)
+            sieve_give_back(&r->sieves, s);
+        rma_op_free(&r->ops, op);
+        return rma_peer_poison(&r->peers, p, m->write ? "a put" : "a get", rc);
+    }
+    op->board = m->board != 0 && bytes == bytes_of(m) ? m->board : 0;
     rma_peer_count(&r->peers, p, batch->num + 1); /* MPI counts the request as one more */
     rma_requests_add(&r->requests, op, request);
-    return 0;
+    return (int64_t)bytes;
 }
 
 /* ---- pieces by themselves ---------------------------------------------------------------------------------------- */
@@ -163,15 +169,10 @@ static int64_t issue_pieces(struct rma *r, const struct net_move *m, uint64_t bu
     int error = take_pieces(r, m, budget, r->quirks->per_request, &at, &batch);
     if (batch.num == 0 || error)
         return error;
-    struct rma_op *op = rma_op_take(&r->ops, RMA_DATA, m->peer, m->tag);
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < batch.num; i++)
-        op->bytes += batch.piece[i].bytes;
-    error = issue_batch(r, op, m, &batch);
-    if (error) {
-        rma_op_free(&r->ops, op);
-        return error;
-    }
-    return (int64_t)op->bytes;
+        bytes += batch.piece[i].bytes;
+    return issue_batch(r, m, &batch, bytes, NULL);
 }
 
 /* ---- pieces through a sieve -------------------------------------------------------------------------------------- */
@@ -199,7 +200,7 @@ static uint32_t spans_together(const struct rma *r, bool write)
     return write && !r->quirks->put_is_remote ? 1 : r->quirks->per_request;
 }
 
-/* The sieve's spans as one operation. After an error the sieve is free again only if no piece was begun. */
+/* The sieve's spans as one operation. */
 static int64_t issue_sieve(struct rma *r, const struct net_move *m, struct sieve *s, MPI_Win win)
 {
     struct batch batch = {.win = win, .num = s->num_spans};
@@ -209,17 +210,7 @@ static int64_t issue_sieve(struct rma *r, const struct net_move *m, struct sieve
     for (uint32_t i = 0; i < s->num_spans; i++)
         batch.piece[i] = (struct sieve_piece){
             .mine = s->bytes + s->span[i].at, .theirs = s->span[i].begin, .bytes = s->span[i].end - s->span[i].begin};
-    struct rma_op *op = rma_op_take(&r->ops, RMA_DATA, m->peer, m->tag);
-    op->bytes = s->run_bytes;
-    op->sieve = s;
-    int error = issue_batch(r, op, m, &batch);
-    if (error) {
-        if (op->runs == 0)
-            sieve_give_back(&r->sieves, s);
-        rma_op_free(&r->ops, op);
-        return error;
-    }
-    return (int64_t)op->bytes;
+    return issue_batch(r, m, &batch, s->run_bytes, s);
 }
 
 /* The bytes taken. 0: nothing was done, since no sieve is free or it is not cheaper. */

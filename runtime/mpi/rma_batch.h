@@ -10,9 +10,12 @@
 #ifndef BATON_MPI_RMA_BATCH_H
 #define BATON_MPI_RMA_BATCH_H
 
+#include <mpi.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/net.h"
+#include "mpi/sieve.h"
 
 struct rma;
 
@@ -21,5 +24,8 @@ struct rma;
  * out of bounds) or BATON_EPEER: nothing was taken.
  */
 int64_t rma_batch_issue(struct rma *r, const struct net_move *move);
+
+/** Issues one operation of a batch. `request` NULL: without a request of its own. MPI's return code. */
+int rma_batch_piece(bool write, int rank, MPI_Win win, const struct sieve_piece *piece, MPI_Request *request);
 
 #endif

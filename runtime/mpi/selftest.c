@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "mpi/mpi_error.h"
+#include "mpi/rma_batch.h"
 
 enum { TAG_PUT = 3 }; /* steps.c and meeting.c have others on the same communicator */
 enum { PEERS = 3, ROUNDS = 3, PUT_ROUNDS = 4 };
@@ -40,36 +41,20 @@ struct room {
 struct trial {
     struct world *w;
     const struct windows *v;
-    struct room *rooms;         /* by rank */
-    uint8_t *landing, *source;  /* ROOM_BYTES each: what is read, and what is put */
+    uint8_t landing[ROOM_BYTES], source[ROOM_BYTES]; /* what is read, and what is put */
     uint32_t told[PUT_ROUNDS];  /* pieces of my put, told once its request is complete; 0: none was made */
     uint32_t heard[PUT_ROUNDS]; /* the same, told by the rank that puts into my room */
+    struct room rooms[];        /* by rank */
 };
-
-static void trial_free(struct trial *t)
-{
-    if (t == NULL)
-        return;
-    free(t->rooms);
-    free(t->landing);
-    free(t->source);
-    free(t);
-}
 
 static struct trial *trial_new(struct world *w, const struct windows *v)
 {
-    struct trial *t = calloc(1, sizeof *t);
+    struct trial *t = calloc(1, sizeof *t + (size_t)w->size * sizeof t->rooms[0]);
     if (t == NULL)
         return NULL;
     t->w = w;
     t->v = v;
-    t->rooms = calloc((size_t)w->size, sizeof *t->rooms);
-    t->landing = malloc(ROOM_BYTES);
-    t->source = malloc(ROOM_BYTES);
-    if (t->rooms != NULL && t->landing != NULL && t->source != NULL)
-        return t;
-    trial_free(t);
-    return NULL;
+    return t;
 }
 
 static uint64_t deadline_of(const struct world *w)
@@ -115,6 +100,21 @@ static struct shape fit(uint64_t offset, uint64_t bytes, uint32_t pieces)
     return (struct shape){offset, each, pieces, (uint32_t)each, pieces < 2 ? (uint32_t)each : LAST_BYTES};
 }
 
+/* Moves the pieces as a batch does: the last one has *request, all others have none. */
+static int move(struct trial *t, bool write, uint32_t peer, const struct shape *s, MPI_Request *request)
+{
+    int rc = MPI_SUCCESS;
+    for (uint32_t g = 0; g < s->pieces && rc == MPI_SUCCESS; g++) {
+        const struct sieve_piece piece = {.mine = (write ? t->source : t->landing) + (uint64_t)g * s->bytes,
+                                          .theirs = s->offset + g * s->step,
+                                          .bytes = bytes_of(s, g)};
+        rc = rma_batch_piece(write, (int)peer, t->v->overlay, &piece, g + 1 < s->pieces ? NULL : request);
+    }
+    return rc == MPI_SUCCESS
+               ? 0
+               : mpi_error_set(BATON_EMPI, write ? "a put of the self-test" : "a get of the self-test", rc);
+}
+
 /* ---- gets -------------------------------------------------------------------------------------------------------- */
 
 /* The pattern in the peer's first page, again and again. */
@@ -136,18 +136,10 @@ static int choose_peers(const struct world *w, uint32_t peers[PEERS])
     return n;
 }
 
-/* The last piece by MPI_Rget, whose request is *request; all others by MPI_Get. */
-static int get(const struct trial *t, uint32_t peer, const struct shape *s, MPI_Request *request)
+static int test(MPI_Request *request, int *done)
 {
-    int rc = MPI_SUCCESS;
-    for (uint32_t g = 0; g < s->pieces && rc == MPI_SUCCESS; g++) {
-        int n = (int)bytes_of(s, g);
-        uint8_t *to = t->landing + (uint64_t)g * s->bytes;
-        MPI_Aint at = (MPI_Aint)(s->offset + g * s->step);
-        rc = g + 1 < s->pieces ? MPI_Get(to, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay)
-                               : MPI_Rget(to, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay, request);
-    }
-    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "a get of the self-test", rc);
+    int rc = MPI_Test(request, done, MPI_STATUS_IGNORE);
+    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "a request of the self-test", rc);
 }
 
 /* Waits for this request alone. BATON_ETIMEDOUT leaves it open: the landing must stay. */
@@ -155,12 +147,9 @@ static int await(const struct world *w, uint32_t peer, MPI_Request *request)
 {
     uint64_t deadline = deadline_of(w);
     for (unsigned polls = 0;; polls++) {
-        int done = 0;
-        int rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        if (rc != MPI_SUCCESS)
-            return mpi_error_set(BATON_EMPI, "a request of the self-test", rc);
-        if (done)
-            return 0;
+        int done = 0, error = test(request, &done);
+        if (error || done)
+            return error;
         if (clock_now_ns() > deadline)
             return error_set(BATON_ETIMEDOUT, "a one-sided read from rank %" PRIu32 " did not complete", peer);
         steps_pause(polls);
@@ -177,13 +166,13 @@ static int flush(const struct trial *t, uint32_t peer)
 }
 
 /* *whole becomes false where the request was complete before all its bytes were there. */
-static int try_get(const struct trial *t, uint32_t peer, const struct shape *s, bool *whole)
+static int try_get(struct trial *t, uint32_t peer, const struct shape *s, bool *whole)
 {
     MPI_Request request;
     bool all = true;
     for (uint32_t g = 0; g < s->pieces; g++)
         lay(t->landing + (uint64_t)g * s->bytes, peer, (uint32_t)(g * s->step), bytes_of(s, g), true);
-    int error = get(t, peer, s, &request);
+    int error = move(t, false, peer, s, &request);
     if (error == 0)
         error = await(t->w, peer, &request);
     if (error)
@@ -196,7 +185,7 @@ static int try_get(const struct trial *t, uint32_t peer, const struct shape *s, 
 }
 
 /* Short and long gets, so many in each request. */
-static int try_gets(const struct trial *t, uint32_t gets, bool *whole)
+static int try_gets(struct trial *t, uint32_t gets, bool *whole)
 {
     uint32_t peers[PEERS], several = gets < LONG_PIECES ? gets : LONG_PIECES;
     int n = choose_peers(t->w, peers), error = 0;
@@ -214,7 +203,7 @@ static int try_gets(const struct trial *t, uint32_t gets, bool *whole)
  * A peer may have another MPI library, or another version of it, and still come this far. Each rank asks the peers that
  * it reads from anyway, so that the ranks of an odd node are asked, and ask.
  */
-static int compare_libraries(const struct trial *t)
+static int compare_libraries(struct trial *t)
 {
     const struct windows_library *mine = (const struct windows_library *)(t->v->segment + WINDOWS_LIBRARY_OFFSET);
     struct windows_library theirs;
@@ -223,7 +212,7 @@ static int compare_libraries(const struct trial *t)
     for (int i = 0; i < n && error == 0; i++) {
         struct shape s = {WINDOWS_LIBRARY_OFFSET, 0, 1, sizeof theirs, sizeof theirs};
         MPI_Request request;
-        error = get(t, peers[i], &s, &request);
+        error = move(t, false, peers[i], &s, &request);
         if (error == 0)
             error = await(t->w, peers[i], &request);
         if (error)
@@ -240,7 +229,7 @@ static int compare_libraries(const struct trial *t)
     return error;
 }
 
-static int try_single(const struct trial *t)
+static int try_single(struct trial *t)
 {
     bool whole = true;
     int error = try_gets(t, 1, &whole);
@@ -253,7 +242,7 @@ static int try_single(const struct trial *t)
 }
 
 /* *whole: on every rank each request covered all of its gets. */
-static int test_gets(const struct trial *t, const struct quirks *q, bool *whole)
+static int test_gets(struct trial *t, const struct quirks *q, bool *whole)
 {
     bool mine = true;
     int error = steps_agree(&t->w->steps, "self-test of a single get", try_single(t));
@@ -299,19 +288,6 @@ static void poison_room(const struct trial *t)
     windows_sync(t->v);
 }
 
-static int put(const struct trial *t, uint32_t peer, const struct shape *s, MPI_Request *request)
-{
-    int rc = MPI_SUCCESS;
-    for (uint32_t g = 0; g < s->pieces && rc == MPI_SUCCESS; g++) {
-        int n = (int)bytes_of(s, g);
-        const uint8_t *from = t->source + g * s->step;
-        MPI_Aint at = (MPI_Aint)(s->offset + g * s->step);
-        rc = g + 1 < s->pieces ? MPI_Put(from, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay)
-                               : MPI_Rput(from, n, MPI_BYTE, (int)peer, at, n, MPI_BYTE, t->v->overlay, request);
-    }
-    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "a put of the self-test", rc);
-}
-
 /* Whether all that this rank says it has put is there. */
 static bool came_whole(const struct trial *t, uint32_t from, int round)
 {
@@ -321,12 +297,6 @@ static bool came_whole(const struct trial *t, uint32_t from, int round)
     for (uint32_t g = 0; g < s.pieces && all; g++)
         all = is_there(t->v->segment + s.offset + g * s.step, from, (uint32_t)(g * s.step), bytes_of(&s, g));
     return all;
-}
-
-static int test(MPI_Request *request, int *done)
-{
-    int rc = MPI_Test(request, done, MPI_STATUS_IGNORE);
-    return rc == MPI_SUCCESS ? 0 : mpi_error_set(BATON_EMPI, "a request of the self-test", rc);
 }
 
 /*
@@ -344,7 +314,7 @@ static int try_put(struct trial *t, const struct quirks *q, int round, bool *who
     if (!is_heard)
         rc = MPI_Irecv(&t->heard[round], 1, MPI_UINT32_T, (int)from, TAG_PUT, t->w->comm, &hearing);
     if (!is_told)
-        error = put(t, to, &s, &request);
+        error = move(t, true, to, &s, &request);
     for (unsigned polls = 0; rc == MPI_SUCCESS; polls++) {
         int is_done = 0, is_sent = 0, has_come = 0;
         if (error == 0)
@@ -443,7 +413,7 @@ int selftest_run(struct world *w, const struct windows *v, struct quirks *q)
                             t != NULL ? 0 : error_set(BATON_ENOMEM, "no memory for the self-test"));
     if (error) {
         if (!w->steps.is_lost)
-            trial_free(t);
+            free(t);
         return error;
     }
     error = prepare(t);
@@ -455,7 +425,7 @@ int selftest_run(struct world *w, const struct windows *v, struct quirks *q)
         return error; /* requests may be open: their memory is left to MPI */
     memset(v->segment + t->rooms[w->rank].offset, 0, t->rooms[w->rank].bytes);
     windows_sync(v);
-    trial_free(t);
+    free(t);
     take_back(w, q, gets, puts);
     return 0;
 }
