@@ -194,7 +194,6 @@ static int drain_rma(struct fabric *f)
     uint64_t deadline = clock_now_ns() + f->world.settings.start_ms * CLOCK_NS_PER_MS;
     for (unsigned polls = 0; rma_open_ops(&f->rma) > 0; polls++) {
         struct port_event dropped[64];
-        rma_release(&f->rma);
         rma_progress(&f->rma, dropped, 64);
         if (clock_now_ns() > deadline)
             return error_set(BATON_EPEER, "%" PRIu32 " one-sided operations were still open at closing",

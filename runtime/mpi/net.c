@@ -17,13 +17,13 @@ static int net_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, 
 {
     struct fabric *f = self;
     doorbell_ring(&f->ringing.doorbell, peer, clock_now_ns()); /* over some transports the peer has to help */
-    return rma_read(&f->rma, peer, offset, bytes, tag);
+    return rma_read(&f->rma, RMA_READ, peer, offset, bytes, tag);
 }
 
 static int net_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct fabric *f = self;
-    return rma_read_word(&f->rma, peer, offset, tag);
+    return rma_read(&f->rma, RMA_WORD, peer, offset, sizeof(uint64_t), tag);
 }
 
 static int net_room(void *self, uint32_t peer)
@@ -78,7 +78,6 @@ static bool net_busy(const void *self)
 static int net_progress(void *self, struct port_event *events, int max)
 {
     struct fabric *f = self;
-    rma_release(&f->rma);
     control_release(&f->control);
     bool messages_first = f->turn++ & 1;
     int n = messages_first ? control_progress(&f->control, events, max) : rma_progress(&f->rma, events, max);

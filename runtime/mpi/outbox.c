@@ -61,10 +61,9 @@ struct outbox_peer *outbox_peer_of(struct outbox *o, uint32_t rank)
     if (o->by_rank[rank] != NULL)
         return o->by_rank[rank];
     struct outbox_peer *p = calloc(1, sizeof *p);
-    if (p != NULL) {
+    if (p != NULL)
         p->rank = rank;
-        o->by_rank[rank] = p;
-    }
+    o->by_rank[rank] = p;
     return p;
 }
 

@@ -33,20 +33,12 @@ static int admit(struct rma *r, uint32_t rank, bool data)
     return r->ops.free != NULL ? 0 : BATON_EAGAIN;
 }
 
-int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+int rma_read(struct rma *r, enum rma_kind kind, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     int error = rma_read_check(r, peer, offset, bytes);
     if (error == 0)
         error = admit(r, peer, false);
-    return error ? error : rma_read_issue(r, RMA_READ, peer, offset, bytes, tag);
-}
-
-int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag)
-{
-    int error = rma_read_check(r, peer, offset, sizeof(uint64_t));
-    if (error == 0)
-        error = admit(r, peer, false);
-    return error ? error : rma_read_issue(r, RMA_WORD, peer, offset, sizeof(uint64_t), tag);
+    return error ? error : rma_read_issue(r, kind, peer, offset, bytes, tag);
 }
 
 int rma_room(struct rma *r, uint32_t peer)
@@ -321,13 +313,9 @@ void rma_look(struct rma *r)
     look_begin(&r->look, done + RMA_ACTIVE_MAX);
 }
 
-void rma_release(struct rma *r)
-{
-    rma_ops_release(&r->ops);
-}
-
 int rma_progress(struct rma *r, struct port_event *events, int max)
 {
+    rma_ops_release(&r->ops);
     if (rma_open_ops(r) > 0) {
         uint64_t now = clock_now_ns();
         test_active(r, now);

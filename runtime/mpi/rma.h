@@ -59,18 +59,20 @@ int rma_init(struct rma *r, const struct world *w, const struct windows *v, cons
 /** Nothing may be open (rma_open_ops is 0). */
 void rma_fini(struct rma *r);
 
-/** See core/path.h and core/net.h. A move takes what one request moves. */
-int rma_read(struct rma *r, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
-int rma_read_word(struct rma *r, uint32_t peer, uint64_t offset, uint64_t tag);
+/**
+ * See core/path.h and core/net.h. A move takes what one request moves. A read is RMA_READ, or the RMA_WORD of a board.
+ */
+int rma_read(struct rma *r, enum rma_kind kind, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag);
 int rma_room(struct rma *r, uint32_t peer);
 int64_t rma_move(struct rma *r, const struct net_move *move);
 int rma_settle(struct rma *r, uint32_t peer, uint64_t tag);
 enum path_park rma_park(struct rma *r, uint32_t peer, uint64_t tag);
 bool rma_ended(struct rma *r, uint32_t peer);
 
-/** Frees what the events handed out before pointed to. */
-void rma_release(struct rma *r);
-/** Tests requests, then hands out up to `max` events. Returns their number. */
+/**
+ * Frees what the events handed out before pointed to, tests requests, then hands out up to `max` events. Returns their
+ * number.
+ */
 int rma_progress(struct rma *r, struct port_event *events, int max);
 
 /** See path.h. Of parked operations, one is tested in each rma_progress, and no look waits for them. */

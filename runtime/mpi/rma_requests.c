@@ -194,31 +194,30 @@ void rma_requests_unpark(struct rma_requests *q, uint32_t at)
 
 /* ---- operations of one tag --------------------------------------------------------------------------------------- */
 
+/* The i-th of all that are open. */
+static struct rma_op *op_at(const struct rma_requests *q, uint32_t i)
+{
+    return i < q->num_active ? q->active_op[i] : q->parked_op[i - q->num_active];
+}
+
 uint32_t rma_requests_count(const struct rma_requests *q, uint32_t peer, uint64_t tag)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < q->num_active; i++)
-        n += rma_op_is_of(q->active_op[i], peer, tag);
-    for (uint32_t i = 0; i < q->num_parked; i++)
-        n += rma_op_is_of(q->parked_op[i], peer, tag);
+    for (uint32_t i = 0; i < rma_requests_open(q); i++)
+        n += rma_op_is_of(op_at(q, i), peer, tag);
     return n;
 }
 
 struct rma_op *rma_requests_data(const struct rma_requests *q, uint32_t peer, uint64_t tag)
 {
-    for (uint32_t i = 0; i < q->num_active; i++)
-        if (rma_op_is_data(q->active_op[i]) && rma_op_is_of(q->active_op[i], peer, tag))
-            return q->active_op[i];
-    for (uint32_t i = 0; i < q->num_parked; i++)
-        if (rma_op_is_data(q->parked_op[i]) && rma_op_is_of(q->parked_op[i], peer, tag))
-            return q->parked_op[i];
+    for (uint32_t i = 0; i < rma_requests_open(q); i++)
+        if (rma_op_is_data(op_at(q, i)) && rma_op_is_of(op_at(q, i), peer, tag))
+            return op_at(q, i);
     return NULL;
 }
 
 void rma_requests_forget(struct rma_requests *q, uint32_t peer, uint64_t tag)
 {
-    for (uint32_t i = 0; i < q->num_active; i++)
-        q->active_op[i]->is_forgotten |= rma_op_is_of(q->active_op[i], peer, tag);
-    for (uint32_t i = 0; i < q->num_parked; i++)
-        q->parked_op[i]->is_forgotten |= rma_op_is_of(q->parked_op[i], peer, tag);
+    for (uint32_t i = 0; i < rma_requests_open(q); i++)
+        op_at(q, i)->is_forgotten |= rma_op_is_of(op_at(q, i), peer, tag);
 }

@@ -160,7 +160,6 @@ static struct came progress(struct scene *s, uint64_t tag)
     struct came c = {0};
     struct port_event e[64];
     for (int turn = 0; turn < 4; turn++) {
-        rma_release(s->rma);
         int n = rma_progress(s->rma, e, 64);
         assert_true(n >= 0);
         for (int i = 0; i < n; i++)
@@ -330,7 +329,6 @@ static void progress_all(struct scene *s, struct came came[TAGS])
     struct port_event e[64];
     memset(came, 0, TAGS * sizeof came[0]);
     for (int turn = 0; turn < 8; turn++) {
-        rma_release(s->rma);
         int n = rma_progress(s->rma, e, 64);
         for (int i = 0; i < n; i++) {
             assert_in_range(e[i].tag, 0, TAGS - 1);
@@ -470,7 +468,6 @@ static int events_of(struct scene *s, struct port_event *out)
 {
     int n = 0;
     for (int turn = 0; turn < 6; turn++) {
-        rma_release(s->rma);
         n += rma_progress(s->rma, out + n, 8);
     }
     assert_in_range(n, 0, 8);
@@ -572,7 +569,7 @@ static void test_no_room_for_a_generation(void **state)
     struct port_event e[8];
     with_rma_settings(s->owner)->rma_peer_requests = 1;
     rule(SHIM_RGET, SHIM_LATE, 1);
-    assert_int_equal(rma_read(s->rma, PEER, 0, 8, 8), 0);
+    assert_int_equal(rma_read(s->rma, RMA_READ, PEER, 0, 8, 8), 0);
     s->leg.board = WORD;
     word_set(70);
     assert_int_equal(move(s, 7, RUNS), RUNS * RUN_BYTES);
@@ -592,7 +589,7 @@ static void test_a_generation_that_fails(void **state)
     struct scene *s = scene_with_board(SHIM_FAIL, 2);
     assert_int_equal(events_of(s, e), 1);
     assert_moved(e, RUNS, 0);
-    assert_int_equal(rma_read_word(s->rma, PEER, WORD, 7), BATON_EPEER);
+    assert_int_equal(rma_read(s->rma, RMA_WORD, PEER, WORD, sizeof(uint64_t), 7), BATON_EPEER);
     QUIET(s, 7);
     scene_destroy(s);
 
@@ -789,7 +786,7 @@ static void test_no_flush_before_it_is_due(void **state)
         assert_flushes(s, 0);
     }
     assert_unflushed(s, PEER, 8, 8, 1);
-    assert_int_equal(rma_read(s->rma, PEER, 0, 8, 8), 0); /* counts as two */
+    assert_int_equal(rma_read(s->rma, RMA_READ, PEER, 0, 8, 8), 0); /* counts as two */
     assert_unflushed(s, PEER, 10, 10, 1);
     progress(s, 8);
     assert_flushes(s, 1);
@@ -803,12 +800,12 @@ static void test_no_flush_beside_what_is_open(void **state)
     struct scene *s = scene_that_flushes();
     shim_set(&(struct shim_rule){.call = SHIM_RGET, .fault = SHIM_LATE, .nth = 1, .times = 2, .late_ns = LATE});
     assert_int_equal(move(s, 7, BATCH), BATCH * RUN_BYTES);
-    assert_int_equal(rma_read(s->rma, PEER, 0, 8, 8), 0);
+    assert_int_equal(rma_read(s->rma, RMA_READ, PEER, 0, 8, 8), 0);
     assert_int_equal(move(s, 9, 5), BATCH * RUN_BYTES);
     assert_unflushed(s, PEER, 10, 10, 1);
     assert_int_equal(progress(s, 9).moved, 1); /* that one is not late */
     assert_int_equal(move(s, 9, BATCH), BATON_EAGAIN);
-    assert_int_equal(rma_read(s->rma, PEER, 0, 8, 10), BATON_EAGAIN);
+    assert_int_equal(rma_read(s->rma, RMA_READ, PEER, 0, 8, 10), BATON_EAGAIN);
     assert_int_equal(progress(s, 9).moved, 0);
     assert_flushes(s, 0);
     assert_int_equal(shim_late(), 2);

@@ -75,12 +75,12 @@ struct settings *with_rma_settings(struct with_rma *w)
 
 static int path_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
-    return rma_read(&((struct with_rma *)self)->rma, peer, offset, bytes, tag);
+    return rma_read(&((struct with_rma *)self)->rma, RMA_READ, peer, offset, bytes, tag);
 }
 
 static int path_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
-    return rma_read_word(&((struct with_rma *)self)->rma, peer, offset, tag);
+    return rma_read(&((struct with_rma *)self)->rma, RMA_WORD, peer, offset, sizeof(uint64_t), tag);
 }
 
 static int64_t path_move(void *self, const struct path_leg *leg, uint64_t budget)
@@ -116,6 +116,5 @@ void with_rma_path(struct with_rma *w, struct path *path)
 
 int with_rma_progress(struct with_rma *w, struct port_event *events, int max)
 {
-    rma_release(&w->rma);
     return rma_progress(&w->rma, events, max);
 }
