@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct handoffs {
-    uint32_t self, num_ranks, num_others;
+    uint32_t self, num_others;
     struct rings *rings;
     struct port_handoff port;
     struct handoffs_rank rank[];
@@ -98,7 +98,6 @@ int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t n
     if (h == NULL)
         return BATON_ENOMEM;
     h->self = self;
-    h->num_ranks = num_ranks;
     h->rings = rings;
     memcpy(h->rank, ranks, num_ranks * sizeof h->rank[0]);
     for (uint32_t i = 0; i < num_ranks; i++)

@@ -32,12 +32,17 @@ struct lane_peer {
     uint32_t sent; /* as the head in its area says */
 };
 
+/* A lane to me. */
+struct lane {
+    uint32_t sender; /* the rank; UINT32_MAX: none */
+    uint32_t taken;  /* as the tail in my area says */
+    uint32_t marked; /* up to this count they had come when the look began */
+};
+
 struct lanes {
     uint32_t self, num_ranks;
     uint32_t num_senders, first; /* of my node; where the next look begins */
-    uint32_t *sender;            /* by number among the ranks of my node: the rank */
-    uint32_t *taken;             /* likewise: as the tail in my area says */
-    uint32_t *marked;            /* likewise: up to this count they had come when the look began */
+    struct lane *lane;           /* by the sender's number among the ranks of my node */
     struct rings *rings;
     count_t bad;
     bool is_cut; /* the last look took as many messages as it may */
@@ -119,22 +124,22 @@ int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t byt
 static void refuse(struct lanes *l, uint32_t sender, const char *why, uint32_t value)
 {
     count_add(&l->bad, 1);
-    log_line(l->log, LOG_WARN, "a bad message came from rank %u: %s: %u", l->sender[sender], why, value);
+    log_line(l->log, LOG_WARN, "a bad message came from rank %u: %s: %u", l->lane[sender].sender, why, value);
 }
 
 /* The next message of a lane, of which there is one. False: it makes no sense. */
 static bool take(struct lanes *l, uint32_t sender, uint8_t *message, struct port_event *event)
 {
-    const uint8_t *at = place(&l->peer[l->self].at, sender, l->taken[sender]);
+    struct lane *lane = &l->lane[sender];
+    const uint8_t *at = place(&l->peer[l->self].at, sender, lane->taken++);
     uint32_t bytes;
     memcpy(&bytes, at, sizeof bytes);
-    l->taken[sender]++;
     if (bytes == 0 || bytes > LANES_MESSAGE_MAX) {
         refuse(l, sender, "its length is none", bytes);
         return false;
     }
     memcpy(message, at + sizeof bytes, bytes);
-    *event = (struct port_event){.kind = PORT_MESSAGE, .peer = l->sender[sender], .data = message, .bytes = bytes};
+    *event = (struct port_event){.kind = PORT_MESSAGE, .peer = lane->sender, .data = message, .bytes = bytes};
     return true;
 }
 
@@ -142,24 +147,25 @@ static bool take(struct lanes *l, uint32_t sender, uint8_t *message, struct port
 static int take_all(struct lanes *l, uint32_t sender, struct port_event *events, int n, int max)
 {
     const struct lanes_rank *mine = &l->peer[l->self].at;
+    struct lane *lane = &l->lane[sender];
     /* acquire: the messages that it counts are there */
     const uint32_t head = atomic_load_explicit(word(mine, HEADS, sender), memory_order_acquire);
-    if (head == l->taken[sender] || l->sender[sender] == UINT32_MAX) {
-        l->marked[sender] = l->taken[sender]; /* whatever its head said before */
+    if (head == lane->taken || lane->sender == UINT32_MAX) {
+        lane->marked = lane->taken; /* whatever its head said before */
         return n;
     }
-    if (head - l->taken[sender] > LANES_PLACES) {
-        refuse(l, sender, "its lane cannot hold so many", head - l->taken[sender]);
-        l->taken[sender] = head;
+    if (head - lane->taken > LANES_PLACES) {
+        refuse(l, sender, "its lane cannot hold so many", head - lane->taken);
+        lane->taken = head;
     }
-    while (n < max && l->taken[sender] != head)
+    while (n < max && lane->taken != head)
         n += take(l, sender, l->message[n], &events[n]);
-    if (l->taken[sender] == head)
-        l->marked[sender] = head;
-    atomic_store_explicit(word(mine, TAILS, sender), l->taken[sender], memory_order_seq_cst);
+    if (lane->taken == head)
+        lane->marked = head;
+    atomic_store_explicit(word(mine, TAILS, sender), lane->taken, memory_order_seq_cst);
     if (atomic_load_explicit(word(mine, STUCK, sender), memory_order_seq_cst) != 0) {
         atomic_store_explicit(word(mine, STUCK, sender), 0, memory_order_seq_cst);
-        rings_owe(l->rings, l->sender[sender], RINGS_NOW);
+        rings_owe(l->rings, lane->sender, RINGS_NOW);
     }
     return n;
 }
@@ -179,14 +185,14 @@ int lanes_take(struct lanes *l, struct port_event *events, int max)
 void lanes_look(struct lanes *l)
 {
     for (uint32_t i = 0; i < l->num_senders; i++)
-        l->marked[i] = atomic_load_explicit(word(&l->peer[l->self].at, HEADS, i), memory_order_relaxed);
+        l->lane[i].marked = atomic_load_explicit(word(&l->peer[l->self].at, HEADS, i), memory_order_relaxed);
 }
 
 /* A lane that was found empty, or that says to have more than it can hold, has nothing that was marked. */
 bool lanes_have_looked(const struct lanes *l)
 {
     for (uint32_t i = 0; i < l->num_senders; i++) {
-        const uint32_t left = l->marked[i] - l->taken[i];
+        const uint32_t left = l->lane[i].marked - l->lane[i].taken;
         if (left > 0 && left <= LANES_PLACES)
             return false;
     }
@@ -209,10 +215,10 @@ bool lanes_are_cut(const struct lanes *l)
 static void find_senders(struct lanes *l)
 {
     for (uint32_t i = 0; i < l->num_senders; i++)
-        l->sender[i] = UINT32_MAX;
+        l->lane[i].sender = UINT32_MAX;
     for (uint32_t i = 0; i < l->num_ranks; i++)
         if (lanes_lead_to(l, i))
-            l->sender[l->peer[i].at.node_rank] = i;
+            l->lane[l->peer[i].at.node_rank].sender = i;
 }
 
 int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ranks, struct rings *rings,
@@ -230,11 +236,9 @@ int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ran
     for (uint32_t i = 0; i < num_ranks; i++)
         if (ranks[i].area != NULL && mine->node_rank < ranks[i].ranks && ranks[i].node_rank < mine->ranks)
             l->peer[i].at = ranks[i];
-    l->sender = calloc(l->num_senders + 1, sizeof *l->sender);
-    l->taken = calloc(l->num_senders + 1, sizeof *l->taken);
-    l->marked = calloc(l->num_senders + 1, sizeof *l->marked);
+    l->lane = calloc(l->num_senders + 1, sizeof *l->lane);
     l->message = calloc(TAKEN_MOST, sizeof *l->message);
-    if (l->sender == NULL || l->taken == NULL || l->marked == NULL || l->message == NULL) {
+    if (l->lane == NULL || l->message == NULL) {
         lanes_destroy(l);
         return BATON_ENOMEM;
     }
@@ -247,9 +251,7 @@ void lanes_destroy(struct lanes *l)
 {
     if (l == NULL)
         return;
-    free(l->sender);
-    free(l->taken);
-    free(l->marked);
+    free(l->lane);
     free(l->message);
     free(l);
 }

@@ -41,7 +41,6 @@ struct neighbour {
 struct shm {
     uint32_t self, num_ranks;
     const struct logger *log;
-    struct neighbour *neighbours; /* by rank */
     struct copy_pool *workers;
     struct copying *copying;
     uint64_t inline_bytes, inlined; /* inlined: since the last progress */
@@ -49,6 +48,7 @@ struct shm {
     struct answer *answers, *told;  /* told: handed out, freed at the next progress */
     struct looking look_ends, look_answers; /* at ends of copies, and at answers */
     bool answers_first;                     /* in the last progress */
+    struct neighbour neighbours[];          /* by rank */
 };
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -391,12 +391,6 @@ static int attach_progress(void *self, struct port_event *events, int max)
     return 0; /* shm_progress tells */
 }
 
-static bool attach_busy(const void *self)
-{
-    (void)self;
-    return false;
-}
-
 static int shm_close(void *self)
 {
     struct shm *s = self;
@@ -411,7 +405,6 @@ static int shm_close(void *self)
     answers_free(&s->told);
     for (uint32_t i = 0; i < s->num_ranks; i++)
         process_forget(&s->neighbours[i].segment.process);
-    free(s->neighbours);
     free(s);
     return 0;
 }
@@ -442,7 +435,6 @@ void shm_attach_path(struct shm *s, struct path *out)
     out->progress = attach_progress;
     out->look = NULL;
     out->has_looked = NULL;
-    out->busy = attach_busy;
     out->close = NULL;
     out->kind = BATON_PATH_CMA;
     out->name = "cma";
@@ -511,13 +503,10 @@ static void forget(struct process process)
 
 int shm_create(const struct shm_wish *wish, struct shm **out)
 {
-    struct shm *s = calloc(1, sizeof *s);
-    struct neighbour *neighbours = calloc(wish->num_ranks, sizeof *neighbours);
-    if (s == NULL || neighbours == NULL) {
+    struct shm *s = calloc(1, sizeof *s + wish->num_ranks * sizeof s->neighbours[0]);
+    if (s == NULL) {
         for (uint32_t i = 0; i < wish->num_ranks; i++)
             forget(wish->segments[i].process);
-        free(neighbours);
-        free(s);
         return BATON_ENOMEM;
     }
     s->self = wish->self;
@@ -525,7 +514,6 @@ int shm_create(const struct shm_wish *wish, struct shm **out)
     s->log = wish->log;
     s->queued_most = wish->workers * wish->worker_bytes;
     s->inline_bytes = wish->inline_bytes;
-    s->neighbours = neighbours;
     for (uint32_t i = 0; i < wish->num_ranks; i++)
         s->neighbours[i] = (struct neighbour){.segment = wish->segments[i], .memory = wish->memory[i]};
     int rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, wish->look, wish->arg, &s->workers);

@@ -178,11 +178,6 @@ int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_done
     p->todo[LONG] = mpmc_create(depth);
     p->done = mpmc_create(depth);
     bell_init(&p->work);
-    atomic_init(&p->waiting, 0);
-    atomic_init(&p->stop, false);
-    atomic_init(&p->is_asked, false);
-    atomic_init(&p->busy, 0);
-    atomic_init(&p->numbers, 0);
     p->few = workers;
     if (p->slots == NULL || p->threads == NULL || p->idle == NULL || p->todo[SHORT] == NULL || p->todo[LONG] == NULL ||
         p->done == NULL) {
