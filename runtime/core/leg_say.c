@@ -75,8 +75,8 @@ enum handoff_taken leg_take(struct core *core, struct leg *leg, struct handoff_g
     leg->slot = grant->slot;
     leg->generation = grant->generation;
     if (leg->has_taken)
-        timeline_match(core_timeline(core), core->now, call->id, contact_peer(leg->contact), call->id,
-                       TIMELINE_BY_WORDS);
+        timeline_meet(core_timeline(core), TIMELINE_MATCHED, core->now, call->id, contact_peer(leg->contact), call->id,
+                      TIMELINE_BY_WORDS);
     return taken;
 }
 

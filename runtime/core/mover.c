@@ -192,7 +192,7 @@ int mover_start(struct core *core, struct mover *m, const struct mover_job *job)
     if (rc != 0) /* what was sent has not changed meanwhile, as tables that are read may: the message is wrong */
         return rc == BATON_ESTALE ? BATON_EMESSAGE : rc;
     m->unread = job->sent.num == 0;
-    timeline_lease(core_timeline(core), core->now, m->op.tag, m->peer, job->want, m->write);
+    timeline_meet(core_timeline(core), TIMELINE_LEASED, core->now, m->op.tag, m->peer, job->want, m->write);
     go_on(core, m);
     return 0;
 }

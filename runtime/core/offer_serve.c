@@ -162,7 +162,7 @@ static void match(struct core *core, struct offer *o, const struct word *w)
         return;
     }
     reader_note(r, w);
-    timeline_match(core_timeline(core), core->now, o->call->id, w->peer, w->want, 0);
+    timeline_meet(core_timeline(core), TIMELINE_MATCHED, core->now, o->call->id, w->peer, w->want, 0);
     if (o->call->end.event.wait_ns == 0)
         o->call->end.event.wait_ns = core->now - o->call->submitted_ns;
     tell_grant(core, o, w);

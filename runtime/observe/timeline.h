@@ -117,22 +117,14 @@ void timeline_add_call(struct timeline *t, enum timeline_kind kind, uint64_t ns,
 void timeline_add_message(struct timeline *t, enum timeline_kind kind, uint32_t peer, uint32_t number, uint64_t want,
                           const char *name);
 
-static inline void timeline_match(struct timeline *t, uint64_t ns, uint64_t call, uint32_t peer, uint64_t want,
-                                  unsigned what)
+/** MATCHED, LEASED. `id`: of the call, or of the leg. */
+static inline void timeline_meet(struct timeline *t, enum timeline_kind kind, uint64_t ns, uint64_t id, uint32_t peer,
+                                 uint64_t want, unsigned what)
 {
     if (t != NULL)
-        timeline_add(
-            t, &(struct timeline_record){
-                   .kind = TIMELINE_MATCHED, .ns = ns, .id = call, .peer = peer, .what = (uint8_t)what, .want = want});
-}
-
-static inline void timeline_lease(struct timeline *t, uint64_t ns, uint64_t leg, uint32_t peer, uint64_t want,
-                                  unsigned what)
-{
-    if (t != NULL)
-        timeline_add(
-            t, &(struct timeline_record){
-                   .kind = TIMELINE_LEASED, .ns = ns, .id = leg, .peer = peer, .what = (uint8_t)what, .want = want});
+        timeline_add(t,
+                     &(struct timeline_record){
+                         .kind = (uint8_t)kind, .ns = ns, .id = id, .peer = peer, .what = (uint8_t)what, .want = want});
 }
 
 /** FIRST to STOPPED. */
