@@ -80,7 +80,7 @@ static void find_places(struct run *run)
     struct bench *b = run->bench;
     struct place own = {.node = node_of(b)};
     run->places = room((size_t)b->roster.size, sizeof *run->places);
-    topo_find(NULL, &own.at); /* what it cannot find is unknown */
+    topo_find(NULL, NULL, &own.at); /* what it cannot find is unknown */
     MPI_Allgather(&own, sizeof own, MPI_BYTE, run->places, sizeof own, MPI_BYTE, b->roster.comm);
 }
 

@@ -57,7 +57,7 @@ static void list_devices(struct info *i, const char *name, const struct machine_
 static void add_place(struct info *i)
 {
     struct topo_place p;
-    if (topo_find(NULL, &p) != 0)
+    if (topo_find(NULL, NULL, &p) != 0)
         return;
     info_fact(i, INFO_OF_NODE, "machine", "usable",
               p.numa == TOPO_UNKNOWN ? "%" PRIu32 " CPU%s of several NUMA nodes, last cache %" PRIu64 " KiB"
@@ -273,7 +273,7 @@ void system_obstacles(struct info *i)
 {
     struct obstacle found[OBSTACLES_MAX];
     struct topo_place place;
-    topo_find(NULL, &place);
+    topo_find(NULL, NULL, &place);
     unsigned n = obstacles_find(&place, found);
     for (unsigned k = 0; k < n; k++)
         info_problem(i, found[k].what, found[k].remedy, NULL);

@@ -102,9 +102,28 @@ static int wrap_for_tests(struct baton *b, struct baton_cache *cache)
     return rc;
 }
 
-int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t memory, baton_cache_t **out)
+/* Of memory that the engine owns; without a wish, of memory that Baton allocates. */
+static int declare(struct baton *b, const baton_geometry_t *given, const struct memory_wish *wish,
+                   struct baton_cache **out)
 {
     baton_geometry_t geometry;
+    int rc = take_geometry(given, wish != NULL ? wish->bytes : NULL, wish != NULL ? wish->num_regions : 1, &geometry);
+    if (rc != 0)
+        return rc;
+    struct baton_cache *cache = cache_new(&geometry);
+    if (cache == NULL)
+        return BATON_ENOMEM;
+    rc = wish != NULL ? own_memory(cache, wish) : wrap_for_tests(b, cache);
+    if (rc != 0) {
+        cache_free(cache);
+        return rc;
+    }
+    *out = b->cache = cache;
+    return 0;
+}
+
+int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t memory, baton_cache_t **out)
+{
     int rc = context_check(b);
     if (rc != 0)
         return rc;
@@ -117,19 +136,7 @@ int baton_cache_create(baton_t *b, const baton_geometry_t *given, baton_memory_t
                                        "baton_cache_wrap");
     if (b->cache != NULL)
         return error_set(BATON_ENOSYS, "this version has one cache a context");
-    rc = take_geometry(given, NULL, 1, &geometry);
-    if (rc != 0)
-        return rc;
-    struct baton_cache *cache = cache_new(&geometry);
-    if (cache == NULL)
-        return BATON_ENOMEM;
-    rc = wrap_for_tests(b, cache);
-    if (rc != 0) {
-        cache_free(cache);
-        return rc;
-    }
-    *out = b->cache = cache;
-    return 0;
+    return declare(b, given, NULL, out);
 }
 
 /* ---- memory that the engine owns --------------------------------------------------------------------------------- */
@@ -148,29 +155,10 @@ static int check_wish(const struct baton *b, const struct memory_wish *w)
     return 0;
 }
 
-static int wrap(const baton_geometry_t *given, const struct memory_wish *wish, struct baton_cache **out)
-{
-    baton_geometry_t geometry;
-    int rc = take_geometry(given, wish->bytes, wish->num_regions, &geometry);
-    if (rc != 0)
-        return rc;
-    struct baton_cache *cache = cache_new(&geometry);
-    if (cache == NULL)
-        return BATON_ENOMEM;
-    rc = own_memory(cache, wish);
-    if (rc != 0) {
-        cache_free(cache);
-        return rc;
-    }
-    *out = cache;
-    return 0;
-}
-
 int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
                      const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out)
 {
     const struct memory_wish wish = {memory, bases, bytes, num_regions};
-    struct baton_cache *cache = NULL;
     int rc = context_check(b);
     if (rc == 0 && (geometry == NULL || bases == NULL || bytes == NULL || out == NULL))
         rc = error_set(BATON_EINVAL, "geometry, bases, bytes and out must not be NULL");
@@ -179,12 +167,10 @@ int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_
     if (rc == 0)
         rc = check_wish(b, &wish);
     if (rc == 0)
-        rc = wrap(geometry, &wish, &cache);
-    if (rc != 0)
-        return rc;
-    *out = b->cache = cache;
-    late_declared(b);
-    return 0;
+        rc = declare(b, geometry, &wish, out);
+    if (rc == 0)
+        late_declared(b);
+    return rc;
 }
 
 int baton_driver_set(baton_t *b, const baton_driver_t *driver)

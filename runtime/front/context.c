@@ -209,7 +209,7 @@ int context_open_on(const baton_open_params_t *params,
     if (b->on.mode != BATON_PROGRESS_CALLER)
         caller_fini(&b->caller);
     b->incarnation = incarnation_new(b->on.ground->self);
-    topo_find(NULL, &b->place);
+    topo_find(NULL, NULL, &b->place);
     b->binding = binding;
     b->place.cpus = binding_count(&b->binding, b->place.cpus);
     if (b->who.tp_rank == 0 && b->who.pp_rank == 0) { /* the ranks of an engine usually have the same surroundings */

@@ -196,7 +196,7 @@ static void find_place(hwloc_topology_t topology, hwloc_const_cpuset_t set, stru
     find_nearest(topology, set, suits_as_gpu, out->gpu, sizeof out->gpu);
 }
 
-int topo_find_at(const char *xml, const char *cpus, struct topo_place *out)
+int topo_find(const char *xml, const char *cpus, struct topo_place *out)
 {
     set_unknown(out);
     read_host(out->host, sizeof out->host);
@@ -210,11 +210,6 @@ int topo_find_at(const char *xml, const char *cpus, struct topo_place *out)
     hwloc_bitmap_free(set);
     hwloc_topology_destroy(topology);
     return error;
-}
-
-int topo_find(const char *xml, struct topo_place *out)
-{
-    return topo_find_at(xml, NULL, out);
 }
 
 int topo_bind_memory(void *base, uint64_t bytes, uint32_t numa)

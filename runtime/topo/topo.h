@@ -23,13 +23,10 @@ struct topo_place {
 };
 
 /**
- * `xml`: a topology file instead of this machine (for tests), or NULL. 0, or BATON_ESYSTEM with all but the host
- * unknown.
+ * `xml`: a topology file instead of this machine (for tests), or NULL. `cpus`: a list of OS indexes like "0-3,8" of the
+ * PUs that the process may run on; NULL: those that this one may. 0, or BATON_ESYSTEM with all but the host unknown.
  */
-int topo_find(const char *xml, struct topo_place *out);
-
-/** The same for a process that may run on the PUs of `cpus`, a list of OS indexes like "0-3,8". NULL: as topo_find. */
-int topo_find_at(const char *xml, const char *cpus, struct topo_place *out);
+int topo_find(const char *xml, const char *cpus, struct topo_place *out);
 
 /**
  * Binds [base, base + bytes) to NUMA node `numa` (logical index). 0, or BATON_ESYSTEM where the system does not

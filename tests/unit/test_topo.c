@@ -83,7 +83,7 @@ static struct topo_place find(const char *file, const char *cpus)
     struct topo_place place;
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", TEST_DATA, file);
-    assert_int_equal(topo_find_at(path, cpus, &place), 0);
+    assert_int_equal(topo_find(path, cpus, &place), 0);
     return place;
 }
 
@@ -115,11 +115,11 @@ static void process_that_spans_nodes(void **state)
     }
 }
 
-static void file_is_asked_through_topo_find_too(void **state)
+static void file_without_a_list_of_cpus(void **state)
 {
     (void)state;
     struct topo_place place;
-    assert_int_equal(topo_find(TEST_DATA "/topo-2numa.xml", &place), 0);
+    assert_int_equal(topo_find(TEST_DATA "/topo-2numa.xml", NULL, &place), 0);
     assert_int_equal(place.cpus, 4);
     assert_true(place.numa == TOPO_UNKNOWN);
 }
@@ -180,7 +180,7 @@ static void expect_unknown(const char *xml, const char *cpus)
 {
     struct topo_place place;
     memset(&place, 0x5a, sizeof place);
-    assert_int_equal(topo_find_at(xml, cpus, &place), BATON_ESYSTEM);
+    assert_int_equal(topo_find(xml, cpus, &place), BATON_ESYSTEM);
     assert_true(place.numa == TOPO_UNKNOWN);
     assert_true(place.package == TOPO_UNKNOWN);
     assert_int_equal(place.cpus, 0);
@@ -375,7 +375,7 @@ static void this_machine(void **state)
     cpu_set_t mine;
     char host[256] = "";
     const uint64_t before = memory_of_system();
-    assert_int_equal(topo_find(NULL, &place), 0);
+    assert_int_equal(topo_find(NULL, NULL, &place), 0);
     const uint64_t after = memory_of_system();
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
     assert_memory_equal(place.host, host, strnlen(host, sizeof place.host - 1));
@@ -409,7 +409,7 @@ static void binding_of_this_process_counts(void **state)
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    const int error = topo_find(NULL, &place);
+    const int error = topo_find(NULL, NULL, &place);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     assert_int_equal(error, 0);
     assert_int_equal(place.cpus, 1);
@@ -460,7 +460,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(process_on_one_node),
         cmocka_unit_test(process_that_spans_nodes),
-        cmocka_unit_test(file_is_asked_through_topo_find_too),
+        cmocka_unit_test(file_without_a_list_of_cpus),
         cmocka_unit_test(cache_and_memory),
         cmocka_unit_test(node_of_the_whole_machine_is_not_taken),
         cmocka_unit_test(nearest_fabric_device_wins),
