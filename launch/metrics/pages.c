@@ -239,7 +239,7 @@ static void remove_one(void *arg, const char *path)
     int fd = take_name(path, r->job, &key) ? metrics_view_open(path, false, why) : -1;
     if (fd < 0)
         return;
-    r->is_alive |= metrics_view_is_alive(fd);
+    r->is_alive |= lockfile_is(fd);
     close(fd);
     if (r->removes)
         lockfile_remove(path);

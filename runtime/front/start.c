@@ -319,6 +319,16 @@ static int look_at_caches(struct baton *b, bool is_declared, bool *all)
     return rc;
 }
 
+/* The second half waits from now on, for caches that come late. */
+static void late_begin(struct baton *b, bool is_declared)
+{
+    struct start *l = &b->start;
+    atomic_store_explicit(&l->ready, BATON_EAGAIN, memory_order_relaxed);
+    atomic_store_explicit(&l->is_declared, is_declared, memory_order_relaxed);
+    l->is_late = true;
+    b->state = CONTEXT_WAITING;
+}
+
 int baton_start(baton_t *b)
 {
     int rc = context_check(b);
@@ -357,15 +367,6 @@ int baton_start(baton_t *b)
 /* ---- caches that come late --------------------------------------------------------------------------------------- */
 
 #define LATE_PAUSE_NS (1 * CLOCK_NS_PER_MS)
-
-void late_begin(struct baton *b, bool is_declared)
-{
-    struct start *l = &b->start;
-    atomic_store_explicit(&l->ready, BATON_EAGAIN, memory_order_relaxed);
-    atomic_store_explicit(&l->is_declared, is_declared, memory_order_relaxed);
-    l->is_late = true;
-    b->state = CONTEXT_WAITING;
-}
 
 int late_check(const struct baton *b)
 {

@@ -35,8 +35,6 @@ struct start {
  */
 int start_forgo(struct baton *b);
 
-/** The second half waits from now on. */
-void late_begin(struct baton *b, bool is_declared);
 /** Whether a cache may be declared now: 0 or BATON_ESTATE. */
 int late_check(const struct baton *b);
 /** This rank's cache has been declared. */

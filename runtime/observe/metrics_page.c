@@ -52,11 +52,6 @@ bool metrics_name_is_good(const char *name)
     return n > 0 && n < METRICS_NAME_BYTES && strspn(name, allowed) == n;
 }
 
-bool metrics_view_is_alive(int fd)
-{
-    return lockfile_is(fd);
-}
-
 /* ---- the rank's side --------------------------------------------------------------------------------------------- */
 
 /* A signal ends the call on tmpfs of older kernels (EINTR), and what it had got is given back. */
@@ -247,7 +242,7 @@ bool metrics_view_read(int fd, struct metrics_view *view)
 {
     struct metrics_body *body = malloc(sizeof *body);
     bool good = false;
-    view->is_alive = metrics_view_is_alive(fd);
+    view->is_alive = lockfile_is(fd);
     for (unsigned i = 0; body != NULL && !good && i < TRIES; i++) {
         int64_t before = sequence_of(fd);
         if (before < 0)

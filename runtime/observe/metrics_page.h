@@ -55,7 +55,7 @@ void metrics_pages_sweep(const char *root);
 #define METRICS_WHY_BYTES 256
 
 struct metrics_view {
-    bool is_alive;
+    bool is_alive;       /* the process that made the page has it still */
     uint64_t stalled_ns; /* since when it is stuck inside MPI; 0: it is not */
     struct metrics_body body;
 };
@@ -69,8 +69,6 @@ struct metrics_view {
  * its rank is making it just now.
  */
 int metrics_view_open(const char *path, bool of_anybody, char why[METRICS_WHY_BYTES]);
-/** Whether the process that has made the page has it still. */
-bool metrics_view_is_alive(int fd);
 /**
  * Reads the page. False, and *view unchanged but for is_alive: it is written all the time, or its process died or was
  * stopped while it wrote. Texts are terminated, and counts of rows within bounds.

@@ -34,7 +34,11 @@ bool obstacle_cores(uint32_t cpus, uint64_t thousandths, struct obstacle *out)
 
 /* ---- reading other processes' memory ----------------------------------------------------------------------------- */
 
-int obstacle_memory_error(void)
+/*
+ * Why this process may not read another's memory, as far as it can be known without another process: an errno. 0:
+ * nothing is known against it.
+ */
+static int memory_error(void)
 {
     uint64_t from = 1, to = 0;
     struct iovec mine = {&to, sizeof to}, other = {&from, sizeof from};
@@ -124,7 +128,7 @@ unsigned obstacles_find(const struct topo_place *place, struct obstacle out[OBST
 {
     unsigned n = 0;
     n += obstacle_cores(place->cpus, cgroup_cpu_limit(""), &out[n]);
-    n += obstacle_memory(obstacle_memory_error(), &out[n]);
+    n += obstacle_memory(memory_error(), &out[n]);
     n += obstacle_devices("", getenv("UCX_NET_DEVICES"), &out[n]);
     return n;
 }

@@ -28,10 +28,4 @@ bool obstacle_cores(uint32_t cpus, uint64_t thousandths, struct obstacle *out);
 bool obstacle_memory(int error, struct obstacle *out);
 bool obstacle_devices(const char *root, const char *names, struct obstacle *out); /* UCX_NET_DEVICES, or NULL */
 
-/**
- * Why this process may not read another's memory, as far as it can be known without another process: an errno. 0:
- * nothing is known against it.
- */
-int obstacle_memory_error(void);
-
 #endif
