@@ -50,8 +50,8 @@ bool handoff_told(const struct handoff *h, uint32_t *slot);
  */
 enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant);
 /**
- * Of a lease that was granted by message. False: no such offer is found by words, the slot is none, or this rank has had
- * the lease before.
+ * Of a lease that was granted by message. False: no such offer is found by words, the slot is none, or this rank has
+ * had the lease before.
  */
 bool handoff_hold(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, uint32_t left_ms);
 /** The producer's bell must be rung after it. */
