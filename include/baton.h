@@ -218,7 +218,7 @@ typedef enum baton_progress_mode {
     BATON_PROGRESS_CALLER = 2  /**< the caller lends its thread through baton_progress */
 } baton_progress_mode_t;
 
-#define BATON_ENGINE_NAME_MAX 32 /* bytes of an engine's name, NUL included */
+#define BATON_ENGINE_NAME_MAX 64 /* bytes of an engine's name, NUL included */
 #define BATON_ENGINE_RANKS_MAX 1024
 
 /**

@@ -147,7 +147,7 @@ static inline void specimen_fit(struct wire_message *m, enum extreme x)
     case WIRE_INQUIRY:
     case WIRE_WITNESS:
     case WIRE_LEAVE:
-        m->subject.incarnation = x == LEAST ? 1 : m->type == WIRE_LEAVE ? 0 : UINT64_MAX;
+        m->subject.member = x == LEAST && m->type != WIRE_LEAVE ? 1 : x == LEAST ? 0 : UINT64_MAX;
         break;
     default:
         break;

@@ -124,7 +124,7 @@ static int card_take(struct core *core, struct contact *c, const uint8_t *data, 
     snprintf(why->text, sizeof why->text, rc == BATON_EMESSAGE ? "its card is malformed" : "no memory for its card");
     if (rc != 0)
         return rc;
-    if (card.incarnation != row->incarnation || !card.has_geometry || card.board_offset % 8 != 0) {
+    if (card.member != row->number || !card.has_geometry || card.board_offset % 8 != 0) {
         snprintf(why->text, sizeof why->text, "its card contradicts its directory row");
         rc = BATON_EMESSAGE;
     }

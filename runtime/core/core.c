@@ -29,8 +29,9 @@ static int parts_create(struct core *core)
                                                    ends_create,   links_create,  movers_create, attempts_create,
                                                    offers_create, wants_create,  checks_create, tails_create};
     int rc = 0;
-    core->leases = leases_create((uint32_t)core->c.settings->leases, core->c.directory->rows[core->c.self].incarnation,
-                                 core->c.arena, core->c.arena_bytes);
+    core->leases =
+        leases_create((uint32_t)core->c.settings->leases, core->c.directory->rows[core->c.self].number & INT64_MAX,
+                      core->c.arena, core->c.arena_bytes);
     core->post = post_create(&core->c, &core->stats);
     if (core->leases == NULL || core->post == NULL)
         return BATON_ENOMEM;

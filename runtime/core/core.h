@@ -34,7 +34,6 @@ struct core_config {
     uint64_t arena_bytes;
     const struct port *port;
     struct logger *log;
-    const char *host;        /* this rank's; NULL: not known */
     struct metrics *metrics; /* what has moved counts there; NULL: nowhere */
 };
 
@@ -91,8 +90,6 @@ bool core_is_quiet(const struct core *core);
 /** All offers and wants that are left were given up. */
 bool core_is_given_up(const struct core *core);
 
-/** Once all ranks listen: this rank and rank 0 tell each other their hosts, by which the lost are named. */
-void core_greet(struct core *core, uint64_t now);
 /**
  * This rank closes: from now on it finds out which rank is lost, whatever it had to do with that one. Every rank
  * watches rank 0 and its own node; rank 0 watches all, and tells them.
@@ -102,7 +99,8 @@ void core_leave(struct core *core, uint64_t now);
  * The rank without which the world is closed, the first that was found: windows it shares cannot be freed. -1: none.
  */
 int64_t core_loss(const struct core *core);
-/** "rank 5 (engine decode1, host n07)" */
+#define CORE_NAME_MAX (BATON_ENGINE_NAME_MAX + WIRE_HOST_MAX + 32)
+/** "rank 5 (engine decode1, host n07)", in at most CORE_NAME_MAX bytes. */
 void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size);
 
 /** Fills what the core counts: all but turns, again, paths and what paths count. Any thread. */

@@ -25,7 +25,7 @@ uint32_t directory_find(const struct directory *d, const char *engine)
 {
     struct directory_engine *found;
     HASH_FIND(by_name, d->named, engine, strnlen(engine, BATON_ENGINE_NAME_MAX), found);
-    return found != NULL ? found->number : DIRECTORY_NONE;
+    return found != NULL ? found->index : DIRECTORY_NONE;
 }
 
 /* Ranks without a cache tell nothing of the model. */
@@ -71,7 +71,7 @@ static uint32_t engine_for(struct directory *d, const struct wire_row *row)
         return DIRECTORY_NONE;
     memcpy(engine->name, row->engine, sizeof engine->name);
     engine->num_ranks = size;
-    engine->number = e;
+    engine->index = e;
     engine->told = DIRECTORY_NONE;
     for (uint32_t i = 0; i < size; i++)
         engine->ranks[i] = DIRECTORY_NONE;
@@ -93,6 +93,11 @@ static int check_same(const struct directory *d, const struct directory_engine *
     if (other->verdicts != row->verdicts) {
         snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in whom verdicts are told to",
                  row->engine, engine->ranks[i], rank);
+        return BATON_EGEOMETRY;
+    }
+    if (other->life != row->life) {
+        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u are of different lives", row->engine,
+                 engine->ranks[i], rank);
         return BATON_EGEOMETRY;
     }
     if (other->tp != row->tp || other->pp != row->pp) {
@@ -128,7 +133,7 @@ static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
     if (rc != 0)
         return rc;
     engine->ranks[index] = rank;
-    engine->hosts[index] = d->hosts[rank];
+    engine->hosts[index] = row->host;
     struct plan_member *m = &engine->members[index];
     *m = (struct plan_member){
         .num_boxes = row->num_boxes, .node = row->node, .package = row->package, .numa = row->numa};
@@ -138,9 +143,46 @@ static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
     return 0;
 }
 
-static int check_full(const struct directory *d, struct plan_why *why)
+/* Where a number stands, or would: the place begins at its low bits, since numbers are random. */
+static uint32_t number_place(const struct directory *d, uint64_t number)
 {
-    for (uint32_t e = 0; e < d->num_engines; e++)
+    uint32_t at = (uint32_t)number & d->number_mask;
+    while (d->by_number[at] != DIRECTORY_NONE && d->rows[d->by_number[at]].number != number)
+        at = (at + 1) & d->number_mask;
+    return at;
+}
+
+uint32_t directory_rank(const struct directory *d, uint64_t number)
+{
+    return d->by_number[number_place(d, number)];
+}
+
+/* At most half of the places are taken. */
+static int index_numbers(struct directory *d, struct plan_why *why)
+{
+    uint32_t places = 2;
+    while (places < 2 * d->num_ranks)
+        places *= 2;
+    d->by_number = malloc(places * sizeof *d->by_number);
+    if (d->by_number == NULL)
+        return BATON_ENOMEM;
+    memset(d->by_number, 0xff, places * sizeof *d->by_number);
+    d->number_mask = places - 1;
+    for (uint32_t i = 0; i < d->num_ranks; i++) {
+        uint32_t *at = &d->by_number[number_place(d, d->rows[i].number)];
+        if (*at != DIRECTORY_NONE) {
+            snprintf(why->text, sizeof why->text, "ranks %u and %u have the same number", *at, i);
+            return BATON_EMESSAGE;
+        }
+        *at = i;
+    }
+    return 0;
+}
+
+/* Each engine has all of its ranks, and so a life. */
+static int check_full(struct directory *d, struct plan_why *why)
+{
+    for (uint32_t e = 0; e < d->num_engines; e++) {
         for (uint32_t i = 0; i < d->engines[e].num_ranks; i++)
             if (d->engines[e].ranks[i] == DIRECTORY_NONE) {
                 snprintf(why->text, sizeof why->text,
@@ -148,6 +190,9 @@ static int check_full(const struct directory *d, struct plan_why *why)
                          d->engines[e].num_ranks, i);
                 return BATON_EGEOMETRY;
             }
+        const struct wire_row *first = &d->rows[d->engines[e].ranks[0]];
+        d->engines[e].life = first->life != 0 ? first->life : first->number;
+    }
     return 0;
 }
 
@@ -210,9 +255,8 @@ int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory *
     d->engine_of = calloc(num_ranks, sizeof *d->engine_of);
     d->index_of = calloc(num_ranks, sizeof *d->index_of);
     d->next_on_node = calloc(num_ranks, sizeof *d->next_on_node);
-    d->hosts = calloc(num_ranks, sizeof *d->hosts);
     d->engines = calloc(num_ranks, sizeof *d->engines);
-    int rc = d->hosts && d->rows && d->engine_of && d->index_of && d->next_on_node && d->engines ? 0 : BATON_ENOMEM;
+    int rc = d->rows && d->engine_of && d->index_of && d->next_on_node && d->engines ? 0 : BATON_ENOMEM;
     for (uint32_t i = 0; rc == 0 && i < num_ranks; i++) {
         rc = wire_row_decode(rows + (size_t)i * WIRE_ROW_BYTES, &d->rows[i]);
         if (rc != 0)
@@ -222,6 +266,8 @@ int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory *
         rc = rank_place(d, i, why);
     if (rc == 0)
         rc = check_full(d, why);
+    if (rc == 0)
+        rc = index_numbers(d, why);
     if (rc == 0)
         rc = join_nodes(d);
     if (rc == 0)
@@ -249,7 +295,7 @@ void directory_destroy(struct directory *d)
     free(d->engine_of);
     free(d->index_of);
     free(d->next_on_node);
-    free(d->hosts);
+    free(d->by_number);
     free(d->distances);
     free(d);
 }

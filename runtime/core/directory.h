@@ -18,9 +18,10 @@
 
 struct directory_engine {
     char name[BATON_ENGINE_NAME_MAX];
-    uint32_t number; /* its place among the engines */
+    uint32_t index; /* among the engines */
     uint32_t num_ranks;
-    const char **hosts;                /* the same order as ranks, in the directory's `hosts` */
+    uint64_t life;                     /* of this start of it */
+    const char **hosts;                /* the same order as ranks, in their rows */
     const baton_distance_t *distances; /* the same order, in the directory's `distances` */
     uint32_t *ranks;             /* world ranks, in order of (pp_rank, tp_rank): a rank's place here is its index */
     struct plan_member *members; /* the same order */
@@ -30,12 +31,13 @@ struct directory_engine {
 
 struct directory {
     uint32_t num_ranks;
-    struct wire_row *rows;        /* by rank */
-    uint32_t *engine_of;          /* by rank: engine index */
-    uint32_t *index_of;           /* by rank: index in its engine */
-    uint32_t *next_on_node;       /* by rank: the next rank of its node, the first after the last */
-    char (*hosts)[WIRE_HOST_MAX]; /* by rank: as it says, told after the rows; "": not known */
-    baton_distance_t *distances;  /* from one rank, engine by engine; NULL before directory_measure */
+    struct wire_row *rows;       /* by rank */
+    uint32_t *engine_of;         /* by rank: engine index */
+    uint32_t *index_of;          /* by rank: index in its engine */
+    uint32_t *next_on_node;      /* by rank: the next rank of its node, the first after the last */
+    uint32_t *by_number;         /* ranks by their members' numbers: hashed, DIRECTORY_NONE where there is none */
+    uint32_t number_mask;        /* of the places there */
+    baton_distance_t *distances; /* from one rank, engine by engine; NULL before directory_measure */
     uint32_t num_engines;
     struct directory_engine *engines; /* in order of their lowest rank */
     struct directory_engine *named;   /* the same, by name */
@@ -55,6 +57,9 @@ unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t pe
 
 /** How far all ranks are from this one. What is not known of a place is not the same place. 0, or BATON_ENOMEM. */
 int directory_measure(struct directory *d, uint32_t rank);
+
+/** The rank whose member has that number, or DIRECTORY_NONE. */
+uint32_t directory_rank(const struct directory *d, uint64_t number);
 
 /** Index of the engine of that name, or DIRECTORY_NONE. Takes as long with many engines as with few. */
 uint32_t directory_find(const struct directory *d, const char *engine);

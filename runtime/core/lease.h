@@ -21,7 +21,7 @@ struct lease {
 
 struct leases;
 
-/** Generations start above `first`, which differs for each incarnation. NULL: out of memory. */
+/** Generations start above `first`, which differs for each member and is at most INT64_MAX. NULL: out of memory. */
 struct leases *leases_create(uint32_t slots, uint64_t first, uint8_t *arena, uint64_t arena_bytes);
 void leases_destroy(struct leases *l);
 

@@ -22,7 +22,7 @@
 struct leaving {
     bool begun;    /* this rank closes */
     bool watching; /* over all ranks (rank 0), or over rank 0 and this node */
-    uint32_t lost; /* the rank without which the world is closed; WIRE_NOBODY: none is known to be lost */
+    uint32_t lost; /* the rank without which the world is closed; DIRECTORY_NONE: none is known to be lost */
     bool is_own;   /* this rank found it; else another told it */
     struct timer timer;
 };
@@ -30,12 +30,9 @@ struct leaving {
 static void tell(struct core *core, uint32_t rank)
 {
     uint32_t lost = core->leaving->lost;
-    struct wire_message m = {.type = WIRE_LEAVE, .subject.rank = lost};
-    const char *host = lost != WIRE_NOBODY ? peer_host(core, lost) : NULL;
-    if (lost != WIRE_NOBODY)
-        m.subject.incarnation = core->c.directory->rows[lost].incarnation;
-    if (host != NULL)
-        snprintf(m.subject.host, sizeof m.subject.host, "%s", host);
+    struct wire_message m = {.type = WIRE_LEAVE};
+    if (lost != DIRECTORY_NONE)
+        m.subject.member = core->c.directory->rows[lost].number;
     if (rank != core->c.self && !post_waits(core->post, rank))
         post_send(core->post, rank, &m);
 }
@@ -57,7 +54,7 @@ static void tell_others(struct core *core)
 static void decide(struct core *core, uint32_t lost, bool is_own)
 {
     struct leaving *l = core->leaving;
-    bool first = l->lost == WIRE_NOBODY;
+    bool first = l->lost == DIRECTORY_NONE;
     l->lost = lost;
     l->is_own = is_own;
     if (first && (l->begun || core->c.self == 0))
@@ -92,7 +89,7 @@ static void begin_watch(struct core *core)
     }
     for (uint32_t i = 1; core->c.self == 0 && i < core->c.directory->num_ranks; i++)
         watch(core, i);
-    for (uint32_t i = 0; i < core->c.directory->num_ranks && l->lost == WIRE_NOBODY; i++)
+    for (uint32_t i = 0; i < core->c.directory->num_ranks && l->lost == DIRECTORY_NONE; i++)
         if (peer_is_lost(core, i))
             decide(core, i, true);
 }
@@ -108,7 +105,7 @@ void core_leave(struct core *core, uint64_t now)
     struct leaving *l = core->leaving;
     core->now = now;
     l->begun = true;
-    if (l->lost != WIRE_NOBODY)
+    if (l->lost != DIRECTORY_NONE)
         tell_others(core);
     begin_watch(core);
     if (core->c.self != 0)
@@ -117,33 +114,29 @@ void core_leave(struct core *core, uint64_t now)
 
 int64_t core_loss(const struct core *core)
 {
-    return core->leaving->begun && core->leaving->lost != WIRE_NOBODY ? (int64_t)core->leaving->lost : -1;
+    return core->leaving->begun && core->leaving->lost != DIRECTORY_NONE ? (int64_t)core->leaving->lost : -1;
 }
 
 void leave_on_loss(struct core *core, uint32_t rank)
 {
-    if (core->leaving->watching && core->leaving->lost == WIRE_NOBODY && !peer_has_left(core, rank))
+    if (core->leaving->watching && core->leaving->lost == DIRECTORY_NONE && !peer_has_left(core, rank))
         decide(core, rank, true);
 }
 
 /* That rank closes without the others. */
-static void on_lone_leave(struct core *core, uint32_t rank, const struct wire_subject *lost)
+static void on_lone_leave(struct core *core, uint32_t rank, uint32_t lost)
 {
     struct leaving *l = core->leaving;
     peer_leave(core, rank);
-    if (lost->rank != core->c.self)
-        peer_note_host(core, lost->rank, lost->host);
-    if (l->lost == WIRE_NOBODY || (l->lost == rank && l->is_own))
-        decide(core, lost->rank, false);
+    if (l->lost == DIRECTORY_NONE || (l->lost == rank && l->is_own))
+        decide(core, lost, false);
 }
 
 void leave_on_message(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    const struct directory *d = core->c.directory;
-    const struct wire_subject *lost = &m->subject;
-    bool is_alone = lost->rank != WIRE_NOBODY;
-    if (is_alone &&
-        (lost->rank >= d->num_ranks || lost->rank == rank || d->rows[lost->rank].incarnation != lost->incarnation)) {
+    const bool is_alone = m->subject.member != 0;
+    const uint32_t lost = is_alone ? directory_rank(core->c.directory, m->subject.member) : DIRECTORY_NONE;
+    if (is_alone && (lost == DIRECTORY_NONE || lost == rank)) {
         post_refuse(core->post, rank, m, "its subject is no rank that it could have lost");
         return;
     }
@@ -152,7 +145,7 @@ void leave_on_message(struct core *core, uint32_t rank, const struct wire_messag
     if (core->c.self != 0)
         return;
     begin_watch(core);
-    if (core->leaving->lost != WIRE_NOBODY)
+    if (core->leaving->lost != DIRECTORY_NONE)
         tell(core, rank);
     else
         peer_beat(core, rank, false);
@@ -163,7 +156,7 @@ int leave_create(struct core *core)
     core->leaving = calloc(1, sizeof *core->leaving);
     if (core->leaving == NULL)
         return BATON_ENOMEM;
-    core->leaving->lost = WIRE_NOBODY;
+    core->leaving->lost = DIRECTORY_NONE;
     return 0;
 }
 

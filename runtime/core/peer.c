@@ -13,7 +13,7 @@
  *
  * NEIGHBOURS. When a rank of another node is silent, its neighbours there are asked about it, because the operating
  * system of that node knows: one question a beat, to a different neighbour each time. An answer counts only if it comes
- * from a rank of that node, says that the process is dead, and names the incarnation that this world knows. The answer
+ * from a rank of that node, says that the process is dead, and names a member that this one knows. The answer
  * that the process lives changes nothing, because a stopped process lives too.
  */
 #include "core/peer.h"
@@ -59,40 +59,10 @@ void peers_watch(struct core *core, uint64_t heard_ns)
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-const char *peer_host(const struct core *core, uint32_t rank)
-{
-    const struct directory *d = core->c.directory;
-    uint32_t at = rank;
-    if (d->rows[rank].node == d->rows[core->c.self].node)
-        return core->c.host;
-    do {
-        if (core->peers->by_rank[at] != NULL && core->peers->by_rank[at]->host[0] != '\0')
-            return core->peers->by_rank[at]->host;
-        at = d->next_on_node[at];
-    } while (at != rank);
-    return NULL;
-}
-
 void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size)
 {
     const struct wire_row *row = &core->c.directory->rows[rank];
-    const char *host = peer_host(core, rank);
-    if (host != NULL)
-        snprintf(text, size, "rank %u (engine %s, host %s)", rank, row->engine, host);
-    else
-        snprintf(text, size, "rank %u (engine %s, node %u)", rank, row->engine, row->node);
-}
-
-void peer_note_host(struct core *core, uint32_t rank, const char host[WIRE_HOST_MAX])
-{
-    if (host[0] != '\0' && peer_know(core, rank) == 0)
-        memcpy(core->peers->by_rank[rank]->host, host, WIRE_HOST_MAX);
-}
-
-static void tell_host(const struct core *core, char host[WIRE_HOST_MAX])
-{
-    if (core->c.host != NULL)
-        snprintf(host, WIRE_HOST_MAX, "%s", core->c.host);
+    snprintf(text, size, "rank %u (engine %s, host %s)", rank, row->engine, row->host);
 }
 
 /* ---- beats ------------------------------------------------------------------------------------------------------- */
@@ -100,23 +70,16 @@ static void tell_host(const struct core *core, char host[WIRE_HOST_MAX])
 void peer_beat(struct core *core, uint32_t rank, bool ask)
 {
     struct wire_message m = {.type = WIRE_BEAT, .beat = {.ask = ask}};
-    tell_host(core, m.beat.host);
     if (!post_waits(core->post, rank)) /* what waits to be sent says as much */
         post_send(core->post, rank, &m);
 }
 
-void core_greet(struct core *core, uint64_t now)
-{
-    core->now = now;
-    if (core->c.self != 0)
-        peer_beat(core, 0, true);
-}
 
 /* Notes a loss or a death. core_step hands it on. */
 static void lose(struct core *core, struct peer *p, bool dead)
 {
     bool was = p->lost, was_dead = p->dead;
-    char name[128];
+    char name[CORE_NAME_MAX];
     p->lost = true;
     p->dead |= dead;
     if (dead)
@@ -168,8 +131,7 @@ static bool may_answer(const struct core *core, uint32_t rank)
 static void inquire(struct core *core, struct peer *p)
 {
     const struct directory *d = core->c.directory;
-    struct wire_message m = {.type = WIRE_INQUIRY,
-                             .subject = {.rank = p->rank, .incarnation = d->rows[p->rank].incarnation}};
+    struct wire_message m = {.type = WIRE_INQUIRY, .subject.member = d->rows[p->rank].number};
     uint32_t before = p->neighbour;
     do
         p->neighbour = d->next_on_node[p->neighbour];
@@ -271,7 +233,7 @@ void peer_heard(struct core *core, uint32_t rank)
         return;
     p->heard_ns = core->peers->watched_ns;
     if (p->lost) {
-        char name[128];
+        char name[CORE_NAME_MAX];
         p->lost = false;
         count_add(&core->stats.peers_returned, 1);
         core_rank_name(core, rank, name, sizeof name);
@@ -281,47 +243,47 @@ void peer_heard(struct core *core, uint32_t rank)
 
 void peer_on_beat(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    peer_note_host(core, rank, m->beat.host);
     if (m->beat.ask)
         peer_beat(core, rank, false);
 }
 
 /* ---- neighbours -------------------------------------------------------------------------------------------------- */
 
-static bool is_known(const struct core *core, const struct wire_subject *s)
+/* The rank that the message is about. DIRECTORY_NONE: it is no neighbour of that one, or is this rank. */
+static uint32_t subject_of(const struct core *core, const struct wire_message *m, uint32_t neighbour)
 {
     const struct directory *d = core->c.directory;
-    return s->rank < d->num_ranks && d->rows[s->rank].incarnation == s->incarnation;
+    const uint32_t rank = directory_rank(d, m->subject.member);
+    return rank != DIRECTORY_NONE && rank != core->c.self && rank != neighbour &&
+                   d->rows[rank].node == d->rows[neighbour].node
+               ? rank
+               : DIRECTORY_NONE;
 }
 
 void peer_on_inquiry(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    const struct wire_row *rows = core->c.directory->rows;
-    const struct wire_subject *s = &m->subject;
-    struct wire_message answer = {.type = WIRE_WITNESS, .subject = {s->rank, s->incarnation, .life = WIRE_UNKNOWN}};
-    if (!is_known(core, s) || s->rank == core->c.self || rows[s->rank].node != rows[core->c.self].node) {
+    struct wire_message answer = {.type = WIRE_WITNESS, .subject = {m->subject.member, WIRE_UNKNOWN}};
+    const uint32_t subject = subject_of(core, m, core->c.self);
+    if (subject == DIRECTORY_NONE) {
         post_refuse(core->post, rank, m, "its subject is no neighbour of this rank");
         return;
     }
-    enum port_alive alive = core->c.port->alive(core->c.port->self, s->rank);
+    enum port_alive alive = core->c.port->alive(core->c.port->self, subject);
     if (alive != PORT_UNKNOWN)
-        answer.subject.life = alive == PORT_DEAD ? WIRE_DEAD : WIRE_ALIVE;
-    tell_host(core, answer.subject.host);
+        answer.subject.alive = alive == PORT_DEAD ? WIRE_DEAD : WIRE_ALIVE;
     post_send(core->post, rank, &answer);
 }
 
 void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message *m)
 {
-    const struct wire_row *rows = core->c.directory->rows;
-    const struct wire_subject *s = &m->subject;
-    if (!is_known(core, s) || s->rank == core->c.self || s->rank == rank || rows[s->rank].node != rows[rank].node) {
+    const uint32_t subject = subject_of(core, m, rank);
+    if (subject == DIRECTORY_NONE) {
         post_refuse(core->post, rank, m, "it is no neighbour of its subject");
         return;
     }
-    struct peer *p = core->peers->by_rank[s->rank];
-    peer_note_host(core, s->rank, s->host);
-    if (s->life != WIRE_DEAD || p == NULL || p->dead ||
-        core->c.port->alive(core->c.port->self, s->rank) != PORT_UNKNOWN) /* what this rank sees itself counts more */
+    struct peer *p = core->peers->by_rank[subject];
+    if (m->subject.alive != WIRE_DEAD || p == NULL || p->dead ||
+        core->c.port->alive(core->c.port->self, subject) != PORT_UNKNOWN) /* what this rank sees itself counts more */
         return;
     lose(core, p, true);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer: what this rank knows of every other rank: its state, whether it said that it leaves, and its host.
+ * peer: what this rank knows of every other rank: its state, and whether it said that it leaves.
  *
  *   heard   it answers, or has not been silent for long
  *   lost    it was silent for too long, or is dead: its transfers were ended. A silent rank may come back
@@ -42,10 +42,6 @@ void peers_watch(struct core *core, uint64_t heard_ns);
 /** Takes a rank that was lost, or died, since: its transfers are to end, then peer_loss_handled is due. False: none. */
 bool peer_take_loss(struct core *core, uint32_t *rank);
 void peer_loss_handled(struct core *core, uint32_t rank);
-
-/** The host of that rank, as it or another rank of its node said; NULL: unknown. */
-const char *peer_host(const struct core *core, uint32_t rank);
-void peer_note_host(struct core *core, uint32_t rank, const char host[WIRE_HOST_MAX]);
 
 /** Sends a beat; with `ask`, the peer answers with one. */
 void peer_beat(struct core *core, uint32_t rank, bool ask);

@@ -17,7 +17,6 @@ struct peer {
     uint64_t lost_ns;
     struct queued news; /* it was lost, or died: in peers->losses */
     struct timer beat;
-    char host[WIRE_HOST_MAX]; /* as it said; empty: not known */
 };
 
 struct peers {

@@ -70,8 +70,8 @@ void post_send(struct post *p, uint32_t peer, struct wire_message *m)
     m->version = (uint8_t)directory_version(d, p->c->self, peer);
     if (p->of[peer].closed || wire_type_version(m->type) > m->version)
         return;
-    m->from = d->rows[p->c->self].incarnation;
-    m->to = d->rows[peer].incarnation;
+    m->from = d->rows[p->c->self].number;
+    m->to = d->rows[peer].number;
     m->number = ++p->of[peer].sent;
     uint32_t bytes = wire_encode(m, data);
     int rc = BATON_EAGAIN;
@@ -164,11 +164,11 @@ bool post_open(struct post *p, const struct port_event *e, struct wire_message *
         count_add(&p->stats->messages_unknown, 1);
         return false;
     }
-    if (rc != 0 || e->peer >= d->num_ranks || m->to != d->rows[p->c->self].incarnation ||
-        m->from != d->rows[e->peer].incarnation) {
+    if (rc != 0 || e->peer >= d->num_ranks || m->to != d->rows[p->c->self].number ||
+        m->from != d->rows[e->peer].number) {
         count_add(&p->stats->messages_bad, 1);
         log_line(p->c->log, LOG_WARN, "a message of %u bytes from rank %u was refused: %s", e->bytes, e->peer,
-                 rc != 0 ? "malformed" : "of another incarnation");
+                 rc != 0 ? "malformed" : "of another member");
         return false;
     }
     struct sequence *seen = &p->of[e->peer].seen;

@@ -48,8 +48,8 @@ int survey_sources(struct core *core, const struct directory_engine *consumer, u
     if (sources == NULL)
         return BATON_ENOMEM;
     /* Engines take turns in their order, those behind the producer's first. */
-    uint32_t behind = consumer->number > producer->number ? producer->number + 1 : 0;
-    int n = plan_sources(&consumer->members[index], index, consumer->number - behind, producer->members,
+    uint32_t behind = consumer->index > producer->index ? producer->index + 1 : 0;
+    int n = plan_sources(&consumer->members[index], index, consumer->index - behind, producer->members,
                          producer->num_ranks, sources, most, why);
     core->works.looks += producer->num_ranks;
     if (n < 0) {

@@ -41,7 +41,7 @@ static void note_loss(struct baton *b, uint64_t now)
         wait_at_most(c, now + LOSS_GRACE_MS * CLOCK_NS_PER_MS);
     }
     c->loss = lost;
-    char name[128], why[SNAPSHOT_WHY];
+    char name[CORE_NAME_MAX], why[SNAPSHOT_WHY];
     core_rank_name(b->core, (uint32_t)lost, name, sizeof name);
     snprintf(why, sizeof why, "%s is lost", name);
     snapshot_put_why(&b->snapshot, why);

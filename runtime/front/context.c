@@ -2,11 +2,12 @@
 /* context: opening, closing, describing. */
 #include "front/context.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -47,12 +48,14 @@ static int params_check(const baton_open_params_t *p)
     return 0;
 }
 
-static uint64_t incarnation_new(uint32_t rank)
+/* Of a new member: any but 0. Of two contexts that ever were, none have the same, whatever their clocks say. */
+static int number_new(uint64_t *number)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts); /* it only has to differ from those of earlier starts of this rank */
-    uint64_t ns = (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
-    return (ns ^ ((uint64_t)rank << 48)) | UINT64_C(1) << 63; /* never 0 */
+    do
+        if (getrandom(number, sizeof *number, 0) != sizeof *number)
+            return error_set(BATON_ESYSTEM, "no random number for this context: %s", strerror(errno));
+    while (*number == 0);
+    return 0;
 }
 
 /*
@@ -194,6 +197,8 @@ int context_open_on(const baton_open_params_t *params,
     b = context_create(&own, &settings);
     if (b == NULL && local == 0)
         local = error_set(BATON_ENOMEM, "no memory for a context");
+    if (local == 0)
+        local = number_new(&b->number);
     struct logger none = {.level = LOG_NONE, .rank = -1}; /* and without a context the other ranks are told, too */
     const struct opening o = {&settings, own.progress, b != NULL ? &b->log : &none, local};
     struct footing on;
@@ -208,7 +213,6 @@ int context_open_on(const baton_open_params_t *params,
     b->log.rank = (int)b->on.ground->self;
     if (b->on.mode != BATON_PROGRESS_CALLER)
         caller_fini(&b->caller);
-    b->incarnation = incarnation_new(b->on.ground->self);
     topo_find(NULL, NULL, &b->place);
     b->binding = binding;
     b->place.cpus = binding_count(&b->binding, b->place.cpus);

@@ -77,7 +77,7 @@ struct baton {
     struct faults *faults;   /* NULL: none are injected */
     const struct port *port; /* the faults' or, without them, the paths' */
     struct core *core;
-    uint64_t incarnation;
+    uint64_t number; /* as a member (wire/row.h) */
 
     /* any thread */
     struct mpsc submits; /* calls on their way to the core */

@@ -29,7 +29,7 @@ static void introduce(struct baton *b)
     snprintf(body->version, sizeof body->version, "%s", BATON_VERSION_STRING);
 }
 
-/* All ranks of a world know the first one's incarnation: the world has a name by that where nobody gave it one. */
+/* All ranks of a world know the first one's number: the world has a name by that where nobody gave it one. */
 int meter_start(struct baton *b, char *(*lookup)(const char *variable))
 {
     struct meter *m = &b->loop.meter;
@@ -41,7 +41,7 @@ int meter_start(struct baton *b, char *(*lookup)(const char *variable))
         return error_set(BATON_ESETTING,
                          METER_VARIABLE "=\"%.80s\" must have 1 to %d letters, digits or ._-, or be empty", given,
                          METRICS_NAME_BYTES - 1);
-    snprintf(own, sizeof own, "%016" PRIx64, b->directory->rows[0].incarnation);
+    snprintf(own, sizeof own, "%016" PRIx64, b->directory->rows[0].number);
     m->metrics = metrics_create(b->directory->num_engines);
     if (m->metrics == NULL)
         return error_set(BATON_ENOMEM, "no memory for metrics");
@@ -76,7 +76,7 @@ void meter_hear(struct baton *b, const baton_event_t *event)
     if (!events_is_failure(event) || event->peer < 0)
         return;
     const struct directory_engine *engine = &d->engines[d->engine_of[event->peer]];
-    metrics_failure(m, (struct metrics_engine){engine->number, engine->name}, event->error);
+    metrics_failure(m, (struct metrics_engine){engine->index, engine->name}, event->error);
 }
 
 static void renew(struct baton *b)

@@ -69,7 +69,7 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
     int rc = wire_card_decode(segment->mapped + row->card_offset, row->card_bytes, &card);
     if (rc != 0)
         return rc;
-    /* A card begins with a hash of all of it, and the rank's incarnation, is longer than that, and never changes. */
+    /* A card begins with a hash of all of it and the member's number, is longer than that, and never changes. */
     segment->process.sample =
         (struct process_sample){segment->mapped + row->card_offset, card.segment + row->card_offset};
     rc = memory_near_find(near, &card, &where);

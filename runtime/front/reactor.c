@@ -376,8 +376,6 @@ static void *reactor_main(void *arg)
         latch_open(&l->ended);
         return NULL;
     }
-    if (b->state == CONTEXT_STARTED)
-        core_greet(b->core, clock_now_ns());
     take_turns(b);
     l->turns.is_open = true;
     while (!atomic_load_explicit(&l->abandon, memory_order_acquire)) {

@@ -71,7 +71,7 @@ static bool has_lanes(const struct baton *b)
 /* Writes the card into the segment; returns its length or an error. */
 static int card_write(struct baton *b, const struct layout *l)
 {
-    struct wire_card card = {.incarnation = b->incarnation,
+    struct wire_card card = {.member = b->number,
                              .board_offset = l->board,
                              .board_slots = (uint32_t)b->settings.leases,
                              .arena_offset = l->arena,
@@ -83,7 +83,6 @@ static int card_write(struct baton *b, const struct layout *l)
                              .words_slots = l->area > 0 ? b->on.ground->places : 0,
                              .pool_offset = b->on.ground->pool_offset,
                              .segment = (uint64_t)(uintptr_t)b->on.ground->segment};
-    memcpy(card.host, b->place.host, sizeof card.host);
     if (b->cache != NULL) {
         card.has_geometry = 1;
         card.geometry = b->cache->geometry;
@@ -108,13 +107,15 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
                            .node = b->on.world->node,
                            .package = b->place.package,
                            .numa = b->place.numa,
-                           .incarnation = b->incarnation,
+                           .number = b->number,
                            .card_offset = l->card,
                            .card_bytes = card_bytes,
                            .verdicts = (uint8_t)b->who.verdicts,
                            .rules = PLAN_RULES,
                            .features = cache_features(b->cache)};
     memcpy(row.engine, b->who.engine, sizeof row.engine);
+    _Static_assert(sizeof b->place.host == sizeof row.host, "a host's name has one size");
+    memcpy(row.host, b->place.host, sizeof row.host);
     if (b->cache != NULL) {
         row.num_boxes = plan_boxes(&b->cache->geometry, row.box);
         row.model = geometry_model(&b->cache->geometry);
@@ -123,25 +124,11 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
     wire_row_encode(&row, out);
 }
 
-/* `room`: of all names. */
-static int hosts_exchange(struct baton *b, void *room)
-{
-    const struct directory *d = b->directory;
-    _Static_assert(sizeof b->place.host == sizeof d->hosts[0], "a host's name has one size");
-    int rc = b->on.world->exchange(b->on.world->self, b->place.host, sizeof b->place.host, room);
-    if (rc == 0)
-        memcpy(d->hosts, room, d->num_ranks * sizeof d->hosts[0]);
-    for (uint32_t r = 0; r < d->num_ranks; r++)
-        d->hosts[r][sizeof d->hosts[r] - 1] = '\0';
-    return rc;
-}
-
 static int directory_build(struct baton *b, const struct layout *l)
 {
     uint8_t row[WIRE_ROW_BYTES];
     struct plan_why why = {{0}};
-    const size_t row_bytes = sizeof b->place.host > WIRE_ROW_BYTES ? sizeof b->place.host : WIRE_ROW_BYTES;
-    uint8_t *rows = malloc(b->on.ground->num_peers * row_bytes);
+    uint8_t *rows = malloc((size_t)b->on.ground->num_peers * WIRE_ROW_BYTES);
     int card_bytes = rows == NULL ? error_set(BATON_ENOMEM, "no memory for the directory") : card_write(b, l);
     int rc = agree(b, "card", card_bytes < 0 ? card_bytes : 0);
     if (rc == 0) {
@@ -157,9 +144,7 @@ static int directory_build(struct baton *b, const struct layout *l)
             error_set(rc, "%s", why.text);
         rc = agree(b, "directory", rc);
     }
-    if (rc == 0)
-        rc = hosts_exchange(b, rows); /* whose rows were taken */
-    if (!is_lost(b))                  /* else MPI may still write there */
+    if (!is_lost(b)) /* else MPI may still write there */
         free(rows);
     return rc;
 }
@@ -205,7 +190,6 @@ static int core_build(struct baton *b, const struct layout *l)
                                  .arena_bytes = b->settings.table_bytes,
                                  .port = b->port,
                                  .log = &b->log,
-                                 .host = b->place.host,
                                  .metrics = b->loop.meter.metrics};
     rc = core_create(&config, &b->core);
     if (rc == 0)
@@ -292,10 +276,8 @@ static int start_listening(struct baton *b)
 static void begin_turns(struct baton *b, enum context_state from)
 {
     binding_check(b);
-    if (b->on.mode == BATON_PROGRESS_CALLER) {
-        core_greet(b->core, clock_now_ns());
+    if (b->on.mode == BATON_PROGRESS_CALLER)
         caller_start(&b->caller);
-    }
     atomic_store_explicit(&b->start.is_whole, true, memory_order_release);
     atomic_compare_exchange_strong(&b->state, &from, CONTEXT_STARTED);
 }

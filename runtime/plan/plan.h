@@ -20,7 +20,7 @@
 
 /** A sentence that says what is wrong: which field, and which values. */
 struct plan_why {
-    char text[128];
+    char text[192];
 };
 
 /**

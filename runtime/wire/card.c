@@ -97,8 +97,7 @@ int wire_card_encode(const struct wire_card *c, uint8_t *out, uint32_t size)
     if (most < CARD_HEADER)
         return BATON_EINVAL;
     struct writer w = {.at = out + CARD_HEADER, .end = out + most};
-    put64(&w, c->incarnation);
-    put_text(&w, c->host, sizeof c->host);
+    put64(&w, c->member);
     put_numbers(&w, c, card_numbers);
     if (c->has_geometry)
         put_geometry(&w, &c->geometry);
@@ -200,10 +199,9 @@ int wire_card_decode(const uint8_t *in, uint32_t bytes, struct wire_card *c)
     if (r.bad || !head || version < 1 || length != bytes || length > WIRE_CARD_MAX ||
         checksum != XXH3_64bits(in + CARD_HEADER, bytes - CARD_HEADER))
         return BATON_EMESSAGE;
-    c->incarnation = get64(&r);
-    get_text(&r, c->host, sizeof c->host);
+    c->member = get64(&r);
     get_numbers(&r, c, card_numbers);
-    if (r.bad || c->incarnation == 0 || c->has_geometry > 1)
+    if (r.bad || c->member == 0 || c->has_geometry > 1)
         return BATON_EMESSAGE;
     int rc = c->has_geometry ? get_geometry(&r, &c->geometry) : 0;
     if (rc == 0)

@@ -27,8 +27,7 @@ struct wire_region {
 
 /** Offsets count from the start of the rank's segment. */
 struct wire_card {
-    uint64_t incarnation;
-    char host[64];
+    uint64_t member; /* the number of whose it is */
     uint64_t board_offset;
     uint32_t board_slots;
     uint64_t arena_offset, arena_bytes;

@@ -228,7 +228,7 @@ static bool fits(const struct wire_message *m)
     case WIRE_INQUIRY:
     case WIRE_WITNESS:
     case WIRE_LEAVE:
-        return (m->subject.incarnation == 0) == (m->type == WIRE_LEAVE && m->subject.rank == WIRE_NOBODY);
+        return m->subject.member != 0 || m->type == WIRE_LEAVE;
     default:
         return true;
     }

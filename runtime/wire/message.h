@@ -16,13 +16,11 @@
 
 #define WIRE_MESSAGE_HEADER 36u /* what each message begins with, up to the want's id */
 #define WIRE_MESSAGE_MAX 2032u  /* a network adds an envelope to each */
-#define WIRE_HOST_MAX 64        /* bytes of a host's name, NUL included */
 #define WIRE_DETAIL_MAX 96      /* bytes of a reason, NUL included */
 #define WIRE_LIST_MAX 192u      /* numbers in a list */
-#define WIRE_NOBODY UINT32_MAX  /* as a LEAVE's subject */
 
 enum wire_quiet { WIRE_QUIET = 1, WIRE_NOT_KNOWN = 2 };
-enum wire_life { WIRE_ALIVE = 1, WIRE_DEAD = 2, WIRE_UNKNOWN = 3 };
+enum wire_alive { WIRE_ALIVE = 1, WIRE_DEAD = 2, WIRE_UNKNOWN = 3 };
 
 #define WIRE_TYPE(number, name, body, version) WIRE_##name = (number),
 enum wire_type { WIRE_TYPES(WIRE_TYPE) };
@@ -80,7 +78,7 @@ WIRE_BODIES(WIRE_STRUCT)
 struct wire_message {
     enum wire_type type;
     uint8_t version; /* that it is, or shall be, written in; encoding: 0, or later than this build's, is WIRE_VERSION */
-    uint64_t from;   /* sender's incarnation */
+    uint64_t from;   /* the sender's number as a member */
     uint64_t to;     /* the receiver's, as the sender knows it */
     uint32_t number; /* of this message among the sender's to this receiver: one that came before is dropped */
     uint64_t want_id; /* the want's sequence number at its consumer; REPORT, VERDICT: the call's; 0: of no want */

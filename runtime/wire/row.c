@@ -14,8 +14,10 @@
 #define ROW_MAGIC 0x5242u /* "BR" */
 
 #define OF_ROW(member, sent) WIRE_NUMBER(struct wire_row, member, sent)
-/* What stands between the name of the engine and the boxes. */
-static const struct wire_number row_numbers[] = {OF_ROW(tp, 2),
+/* What stands between the names and the boxes. */
+static const struct wire_number row_numbers[] = {OF_ROW(number, 8),
+                                                 OF_ROW(life, 8),
+                                                 OF_ROW(tp, 2),
                                                  OF_ROW(pp, 2),
                                                  OF_ROW(tp_rank, 2),
                                                  OF_ROW(pp_rank, 2),
@@ -26,7 +28,6 @@ static const struct wire_number row_numbers[] = {OF_ROW(tp, 2),
                                                  OF_ROW(box[0].layer_count, 4),
                                                  OF_ROW(box[0].head_first, 4),
                                                  OF_ROW(box[0].head_count, 4),
-                                                 OF_ROW(incarnation, 8),
                                                  OF_ROW(card_offset, 8),
                                                  OF_ROW(card_bytes, 4),
                                                  OF_ROW(verdicts, 1),
@@ -41,6 +42,7 @@ void wire_row_encode(const struct wire_row *row, uint8_t out[WIRE_ROW_BYTES])
     put8(&w, row->version > 0 ? row->version : WIRE_VERSION);
     put8(&w, row->role);
     put_text(&w, row->engine, BATON_ENGINE_NAME_MAX);
+    put_text(&w, row->host, WIRE_HOST_MAX);
     put_numbers(&w, row, row_numbers);
     for (uint32_t i = 1; i < BATON_SPLITS_MAX; i++) {
         put16(&w, i < row->num_boxes ? (uint16_t)row->box[i].head_first : 0);
@@ -75,6 +77,7 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
     row->version = get8(&r);
     row->role = get8(&r);
     get_text(&r, row->engine, BATON_ENGINE_NAME_MAX);
+    get_text(&r, row->host, WIRE_HOST_MAX);
     get_numbers(&r, row, row_numbers);
     if (row->num_boxes > BATON_SPLITS_MAX)
         return BATON_EMESSAGE;
@@ -93,7 +96,7 @@ int wire_row_decode(const uint8_t in[WIRE_ROW_BYTES], struct wire_row *row)
     row->features = get32(&r);
     if (r.bad || row->version < 1 || !engine_name_is_good(row->engine) || row->role < BATON_ROLE_PREFILL ||
         row->role > BATON_ROLE_BOTH || row->tp == 0 || row->pp == 0 || row->tp_rank >= row->tp ||
-        row->pp_rank >= row->pp || row->incarnation == 0 || row->card_bytes > WIRE_CARD_MAX ||
+        row->pp_rank >= row->pp || row->number == 0 || row->card_bytes > WIRE_CARD_MAX ||
         row->verdicts > BATON_VERDICTS_LEADER || !range_is_good(row->box[0].layer_first, row->box[0].layer_count) ||
         !range_is_good(row->box[0].head_first, row->box[0].head_count))
         return BATON_EMESSAGE;

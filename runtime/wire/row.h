@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * row: what all ranks know of one rank from the start: its row in the directory. The size is fixed.
+ * row: what all members know of one member from the start: its row in the directory. The size is fixed.
  */
 #ifndef BATON_WIRE_ROW_H
 #define BATON_WIRE_ROW_H
@@ -9,7 +9,8 @@
 
 #include "plan/plan.h"
 
-#define WIRE_ROW_BYTES 128u
+#define WIRE_ROW_BYTES 256u
+#define WIRE_HOST_MAX 64 /* bytes of a host's name, NUL included */
 
 /* Features. */
 #define WIRE_ROW_WRAPPED 1u /* its engine owns its cache's memory */
@@ -17,12 +18,14 @@
 
 struct wire_row {
     uint8_t version; /* of its build; encoding: 0 means WIRE_VERSION */
+    uint64_t number; /* the member's, drawn at random: it names this very context, and is never 0 */
+    uint64_t life;   /* the same on all ranks of one start of their engine; 0: that of its first rank's number */
     char engine[BATON_ENGINE_NAME_MAX];
-    uint8_t role; /* baton_role_t */
+    char host[WIRE_HOST_MAX]; /* as it says */
+    uint8_t role;             /* baton_role_t */
     uint16_t tp, pp, tp_rank, pp_rank;
     uint32_t node;                         /* number of its node in the world */
     uint32_t package, numa;                /* on that node; may be TOPO_UNKNOWN */
-    uint64_t incarnation;                  /* of its context; not 0 */
     uint64_t card_offset;                  /* in its segment */
     uint32_t card_bytes;                   /* <= WIRE_CARD_MAX */
     uint8_t verdicts;                      /* baton_verdicts_t */

@@ -147,8 +147,7 @@
     FIELD(BYTES, attach, ALWAYS, 0, BATON_ATTACH_MAX)   /* as in a GRANT, which may have been lost */
 
 #define WIRE_BEAT_FIELDS(FIELD)                                                                                        \
-    FIELD(U8, ask, ALWAYS, 0, 1)                        /* 1: to be answered; 0: the answer */                         \
-    FIELD(TEXT, host, ALWAYS, 0, WIRE_HOST_MAX - 1)     /* the sender's; empty: not known */
+    FIELD(U8, ask, ALWAYS, 0, 1)                        /* 1: to be answered; 0: the answer */
 
 #define WIRE_VERDICT_FIELDS(FIELD)                                                                                     \
     FIELD(NAME, name, ALWAYS, 1, BATON_KEY_MAX - 1)                                                                    \
@@ -174,10 +173,8 @@
     FIELD(LIST, wants, ALWAYS, 1, WIRE_LIST_MAX)
 
 #define WIRE_SUBJECT_FIELDS(FIELD)                                                                                     \
-    FIELD(U32, rank, ALWAYS, 0, UINT32_MAX)             /* LEAVE: or WIRE_NOBODY */                                    \
-    FIELD(U64, incarnation, ALWAYS, 0, UINT64_MAX)      /* 0 with WIRE_NOBODY alone */                                 \
-    FIELD(U8, life, IN(WITNESS), WIRE_ALIVE, WIRE_UNKNOWN) /* enum wire_life */                                        \
-    FIELD(TEXT, host, IN(WITNESS) | IN(LEAVE), 0, WIRE_HOST_MAX - 1) /* the subject's; empty: not known */
+    FIELD(U64, member, ALWAYS, 0, UINT64_MAX)           /* its number; LEAVE: or 0, none */                            \
+    FIELD(U8, alive, IN(WITNESS), WIRE_ALIVE, WIRE_UNKNOWN) /* enum wire_alive */
 
 /* clang-format on */
 

@@ -33,7 +33,7 @@ static void row(const uint8_t *data, size_t size)
     fuzz_seal_row(in); /* else the checksum would stop everything */
     if (wire_row_decode(in, &r) != 0)
         return;
-    MUST(r.tp > 0 && r.pp > 0 && r.tp_rank < r.tp && r.pp_rank < r.pp && r.incarnation != 0);
+    MUST(r.tp > 0 && r.pp > 0 && r.tp_rank < r.tp && r.pp_rank < r.pp && r.number != 0);
     wire_row_encode(&r, out);
     MUST(wire_row_decode(out, &again) == 0 && memcmp(&r.box, &again.box, sizeof r.box) == 0);
     MUST(strcmp(r.engine, again.engine) == 0);

@@ -45,7 +45,7 @@ static void rows_and_envelopes(void)
                            .pp = 1,
                            .num_boxes = 1,
                            .box = {{0, 2, 0, 4, 0}},
-                           .incarnation = 3,
+                           .number = 3,
                            .card_bytes = 100};
     struct envelope_counts c = {.sent = 7, .consumed = 2};
     const struct envelope_route route = {5, 1};
@@ -83,8 +83,7 @@ static void cards(void)
             tensors[1].group = 1 + layout % 4 / 2;
             tensors[1].split = 1;
         }
-        struct wire_card card = {.incarnation = 1,
-                                 .host = "h",
+        struct wire_card card = {.member = 1,
                                  .board_offset = 4096,
                                  .board_slots = 4,
                                  .arena_offset = 8192,

@@ -57,7 +57,7 @@ static void offer_all(baton_t *b, unsigned requests)
 static void want(baton_t *b, unsigned i, uint32_t timeout_ms)
 {
     baton_table_t table = {(uint32_t[]){1, 2, 5}, BLOCKS, 0};
-    char key[64];
+    char key[BATON_ENGINE_NAME_MAX + 16];
     snprintf(key, sizeof key, "%s-%u", me.engine, i);
     baton_want_params_t w = {.size = sizeof w,
                              .key = key,

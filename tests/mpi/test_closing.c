@@ -106,13 +106,13 @@ static void the_page_tells_of_a_stall_while_it_lasts(void)
     page_remove();
 }
 
-/* Nobody has named the job: its name is the incarnation of the first rank, which all ranks know. */
+/* Nobody has named the job: its name is the number of the first rank, which all ranks know. */
 static void a_page_that_nobody_named_goes_with_its_context(void)
 {
     struct engine e;
     char path[128], name[METRICS_NAME_BYTES];
     engine_up(&e, NULL);
-    snprintf(name, sizeof name, "%016" PRIx64, e.b->directory->rows[0].incarnation);
+    snprintf(name, sizeof name, "%016" PRIx64, e.b->directory->rows[0].number);
     page_path_of(name, path, sizeof path);
     CHECK_EQ(access(path, R_OK), 0);
     CHECK_EQ(baton_close(e.b), 0);

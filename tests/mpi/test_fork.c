@@ -512,7 +512,7 @@ static int count_pages(void)
 {
     char job[METRICS_NAME_BYTES];
     int num = 0;
-    snprintf(job, sizeof job, "%016llx", (unsigned long long)engine.b->directory->rows[0].incarnation);
+    snprintf(job, sizeof job, "%016llx", (unsigned long long)engine.b->directory->rows[0].number);
     metrics_pages_find(METRICS_ROOT, job, false, count_page, &num);
     return num;
 }

@@ -577,7 +577,7 @@ static void an_engine_that_lacks_heads(void)
     struct fixture f;
     who(&f);
     const bool is_last = f.me.tp_rank == f.me.tp - 1;
-    char words[96];
+    char words[128];
     snprintf(words, sizeof words, "engine %s has a part of the model only", f.me.engine);
     count_lines_with(words);
     open_as(&f);

@@ -248,8 +248,8 @@ static void test_fewer_bytes_than_wanted(void **state)
         world_run(&w, w.now + MS);
     struct wire_message m = {
         .type = WIRE_WRITTEN,
-        .from = w.directory->rows[0].incarnation,
-        .to = w.directory->rows[1].incarnation,
+        .from = w.directory->rows[0].number,
+        .to = w.directory->rows[1].number,
         .number = probe_number(w.ranks[0].core, 1),
         .want_id = d,
         .written = {.asks = 1, .bytes = TOKENS * 4 * 8 * 2 * 2 - 1, .generation = 1, .path = BATON_PATH_RMA}};

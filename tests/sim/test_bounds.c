@@ -142,7 +142,7 @@ static void words_find_their_offer_among_many(void **state)
                            .role = BATON_ROLE_BOTH,
                            .tp = 1,
                            .pp = 1,
-                           .incarnation = 1,
+                           .number = 1,
                            .num_boxes = 1,
                            .box = {{0, 1, 0, 1, 0}}};
     struct lone l;
@@ -186,7 +186,7 @@ static void large_init(struct lone *l, enum shape shape)
                                .tp_rank = (uint16_t)(k % tp),
                                .pp_rank = (uint16_t)(k / tp),
                                .node = i / 8,
-                               .incarnation = i + 1,
+                               .number = i + 1,
                                .rules = PLAN_RULES,
                                .num_boxes = 1};
         snprintf(r->engine, sizeof r->engine, "%s", p ? "P" : "C");

@@ -285,8 +285,8 @@ static void test_a_check_of_nothing(void **state)
     baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 60000);
     world_run(&w, 200 * MS);
     struct wire_message m = {.type = WIRE_CHECK,
-                             .from = w.directory->rows[2].incarnation,
-                             .to = w.directory->rows[1].incarnation,
+                             .from = w.directory->rows[2].number,
+                             .to = w.directory->rows[1].number,
                              .number = probe_number(w.ranks[2].core, 1),
                              .want_id = d,
                              .check = {.name.key = "key", .tokens = 8}};

@@ -641,7 +641,7 @@ static void test_malformed_messages_are_counted(void **state)
     struct wire_message m = {.type = WIRE_CANCEL, .from = 1, .to = 1001, .want_id = 1, .end.name.key = "k"};
     uint8_t data[WIRE_MESSAGE_MAX];
     e.data = data;
-    e.bytes = wire_encode(&m, data); /* of another incarnation */
+    e.bytes = wire_encode(&m, data); /* of another member */
     core_step(w.ranks[1].core, w.now, w.now, &e, 1);
     core_stats(w.ranks[1].core, &stats);
     assert_int_equal(stats.messages_bad, 2);

@@ -495,7 +495,6 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     uint32_t heads = e->heads_total > e->tp ? e->heads_total / e->tp : 1, head_first = tp_rank * e->heads_total / e->tp;
     r->world = w;
     r->rank = rank;
-    snprintf(r->host, sizeof r->host, "host%u", e->node > 0 ? e->node : 100 + rank);
     r->port = (struct port){.path = {.self = r,
                                      .read = fake_read,
                                      .board = fake_board,
@@ -531,7 +530,7 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     r->pool = malloc(r->geometry.bytes);
     r->arena = calloc(1, ARENA_BYTES);
     r->board = calloc(w->settings.leases, sizeof *r->board);
-    struct wire_card card = {.incarnation = 1000 + rank,
+    struct wire_card card = {.member = 1000 + rank,
                              .board_offset = SEGMENT_BOARD,
                              .board_slots = (uint32_t)w->settings.leases,
                              .arena_offset = SEGMENT_ARENA,
@@ -550,13 +549,14 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                            .node = e->node > 0 ? WORLD_NODES + e->node : rank,
                            .num_boxes = !bare,
                            .box = {{layer_first, bare ? 0 : layers, head_first, bare ? 0 : heads, 0}},
-                           .incarnation = 1000 + rank,
+                           .number = 1000 + rank,
                            .card_offset = SEGMENT_CARD,
                            .card_bytes = (uint32_t)r->card_bytes,
                            .verdicts = (uint8_t)e->verdicts,
                            .rules = e->other_rules ? PLAN_RULES + 1 : PLAN_RULES};
     r->hears = e->verdicts == BATON_VERDICTS_ALL || (e->verdicts == BATON_VERDICTS_LEADER && index == 0);
     snprintf(row.engine, sizeof row.engine, "%s", e->name);
+    snprintf(row.host, sizeof row.host, "host%u", e->node > 0 ? e->node : 100 + rank);
     wire_row_encode(&row, row_out);
     world_poison(w, rank);
 }
@@ -657,8 +657,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
                                      .arena = r->arena,
                                      .arena_bytes = ARENA_BYTES,
                                      .port = &r->port,
-                                     .log = &w->log,
-                                     .host = r->host};
+                                     .log = &w->log};
         assert_int_equal(core_create(&config, &r->core), 0);
         assert_int_equal(verdicts_create(r->core), 0);
     }

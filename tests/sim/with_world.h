@@ -41,7 +41,6 @@ struct world_rank {
     uint8_t *pool, *arena, *words, card[WIRE_CARD_MAX];
     uint64_t *board;
     int card_bytes;
-    char host[16];
     bool bare;              /* has no cache */
     bool is_dead;           /* its neighbours know, and it need not come to rest in the end */
     bool stopped;           /* it neither answers nor takes anything */

@@ -22,8 +22,7 @@
 #define SUM_AT 8
 #define REGION_BYTES 44
 #define BODY_AT 16
-#define HOST_AT (BODY_AT + 8)
-#define FLAG_AT (HOST_AT + 64 + 12 + 32 + 28) /* has_geometry */
+#define FLAG_AT (BODY_AT + 8 + 12 + 32 + 28) /* has_geometry */
 #define MODEL_AT (FLAG_AT + 4)
 #define GROUPS_AT (MODEL_AT + 64 + 16 + 24 + 8) /* num_groups */
 #define SPLITS_AT (GROUPS_AT + 1 + 13)          /* num_splits, behind one group */
@@ -36,8 +35,7 @@ static struct wire_card bare_card(void)
 {
     struct wire_card card;
     memset(&card, 0, sizeof card);
-    card.incarnation = UINT64_C(0x0102030405060708);
-    strcpy(card.host, "node-17");
+    card.member = UINT64_C(0x0102030405060708);
     card.board_offset = UINT64_C(0x1112131415161718);
     card.board_slots = 0x21222324;
     card.arena_offset = UINT64_C(0x3132333435363738);
@@ -104,8 +102,7 @@ static int decode_exact(const uint8_t *in, uint32_t bytes, struct wire_card *car
 
 static void assert_same_card(const struct wire_card *a, const struct wire_card *b)
 {
-    assert_true(a->incarnation == b->incarnation);
-    assert_string_equal(a->host, b->host);
+    assert_true(a->member == b->member);
     assert_true(a->board_offset == b->board_offset && a->board_slots == b->board_slots);
     assert_true(a->arena_offset == b->arena_offset && a->arena_bytes == b->arena_bytes);
     assert_true(a->pool_offset == b->pool_offset && a->pool_bytes == b->pool_bytes);
@@ -161,7 +158,6 @@ static void every_card_comes_back(void **state)
     static baton_tensor_t tensors[BATON_TENSORS_MAX];
     struct wire_card card = bare_card();
     assert_comes_back(&card);
-    memset(card.host, 'h', sizeof card.host - 1);
     card.board_slots = UINT32_MAX;
     assert_comes_back(&card);
     card = card_of(1, tensors, 0);
@@ -328,8 +324,7 @@ static void each_rule_of_a_card_is_enforced(void **state)
     } bad[] = {
         {0, 0, 2},
         {VERSION_AT, 0, 1},
-        {BODY_AT, 0, 8},        /* magic, version, incarnation */
-        {HOST_AT + 63, 'x', 1}, /* the host does not end */
+        {BODY_AT, 0, 8}, /* magic, version, member */
         {FLAG_AT, 2, 4},
         {FLAG_AT, UINT32_MAX, 4},
         {MODEL_AT + 63, 'x', 1},
@@ -378,7 +373,7 @@ static void random_cards_never_crash_the_decoder(void **state)
         assert_true(rc == 0 || rc == BATON_EMESSAGE);
         if (rc == 0) {
             assert_in_range(got.has_geometry, 0, 1);
-            assert_true(got.incarnation != 0 && got.geometry.num_tensors <= BATON_TENSORS_MAX);
+            assert_true(got.member != 0 && got.geometry.num_tensors <= BATON_TENSORS_MAX);
             for (uint32_t i = 0; i < got.geometry.num_tensors; i++) {
                 assert_non_null(memchr(got.geometry.tensors[i].name, '\0', BATON_NAME_MAX));
             }

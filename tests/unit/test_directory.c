@@ -42,7 +42,7 @@ static struct wire_row *add(const char *engine, uint16_t tp, uint16_t pp, uint16
     row->package = world_size + 100;
     row->numa = world_size + 200;
     row->box[0] = (struct plan_box){pp_rank * 10u, 10, tp_rank * 2u, 2, 0};
-    row->incarnation = world_size + 1;
+    row->number = world_size + 1;
     world_size++;
     return row;
 }
@@ -206,8 +206,9 @@ static void shuffled_worlds_come_out_whole(void **state)
         for (uint32_t rank = 0; rank < world_size; rank++) {
             assert_true(d->engine_of[rank] <= lowest);
             lowest += d->engine_of[rank] == lowest;
-            assert_ptr_equal(d->engines[d->engine_of[rank]].hosts[d->index_of[rank]], d->hosts[rank]);
-            assert_string_equal(d->hosts[rank], "");
+            assert_ptr_equal(d->engines[d->engine_of[rank]].hosts[d->index_of[rank]], d->rows[rank].host);
+            assert_int_equal(directory_rank(d, d->rows[rank].number), rank);
+            assert_true(d->engines[d->engine_of[rank]].life == d->rows[d->engines[d->engine_of[rank]].ranks[0]].number);
         }
         directory_destroy(d);
     }
@@ -401,7 +402,7 @@ static double find_ns(uint32_t engines)
     double least = 1e9;
     assert_non_null(rows);
     for (uint32_t i = 0; i < engines; i++) {
-        struct wire_row row = {.role = BATON_ROLE_BOTH, .tp = 1, .pp = 1, .incarnation = i + 1};
+        struct wire_row row = {.role = BATON_ROLE_BOTH, .tp = 1, .pp = 1, .number = i + 1};
         snprintf(row.engine, sizeof row.engine, "engine%u", i);
         wire_row_encode(&row, rows + (size_t)i * WIRE_ROW_BYTES);
     }

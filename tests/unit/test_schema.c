@@ -69,7 +69,6 @@ static const struct bound {
     {IN(WRITTEN), "path", 1, 7},
     {IN(WRITTEN), "attach", 0, 256},
     {IN(BEAT), "ask", 0, 1},
-    {IN(BEAT), "host", 0, 63},
     {IN(REPORT) | IN(VERDICT) | IN(ASK) | IN(STANDING), "name", 1, 255},
     {IN(REPORT) | IN(VERDICT) | IN(ASK) | IN(STANDING), "verb", 1, 2},
     {IN(REPORT) | IN(VERDICT) | IN(ASK) | IN(STANDING), "engine", 0, UINT32_MAX},
@@ -85,12 +84,9 @@ static const struct bound {
     {IN(SUMS), "first", 0, UINT32_MAX},
     {IN(SUMS), "hashes", 0, 192},
     {IN(ENDED), "wants", 1, 192},
-    {IN(INQUIRY) | IN(WITNESS), "rank", 0, UINT32_MAX},
-    {IN(INQUIRY) | IN(WITNESS), "incarnation", 1, UINT64_MAX},
-    {IN(LEAVE), "rank", 0, UINT32_MAX},
-    {IN(LEAVE), "incarnation", 0, UINT64_MAX},
-    {IN(WITNESS), "life", 1, 3},
-    {IN(WITNESS) | IN(LEAVE), "host", 0, 63},
+    {IN(INQUIRY) | IN(WITNESS), "member", 1, UINT64_MAX},
+    {IN(LEAVE), "member", 0, UINT64_MAX},
+    {IN(WITNESS), "alive", 1, 3},
 };
 
 static const struct bound *bound_of(enum wire_type type, const char *field)
@@ -104,7 +100,6 @@ static const struct bound *bound_of(enum wire_type type, const char *field)
 /* Makes the other fields agree with one that was set, as the rules about two fields want it. */
 static void agree(struct wire_message *m, const char *field)
 {
-    bool no_subject;
     switch (m->type) {
     case WIRE_WANT:
         if (strcmp(field, "held") == 0)
@@ -136,13 +131,6 @@ static void agree(struct wire_message *m, const char *field)
             m->sums.hashes.num = m->sums.error == 0;
         else
             m->sums.error = m->sums.hashes.num == 0 ? BATON_EGONE : 0;
-        break;
-    case WIRE_LEAVE:
-        no_subject = strcmp(field, "rank") == 0 ? m->subject.rank == WIRE_NOBODY : m->subject.incarnation == 0;
-        if (no_subject) {
-            m->subject.rank = WIRE_NOBODY;
-            m->subject.incarnation = 0;
-        }
         break;
     default:
         break;
@@ -256,13 +244,9 @@ static void each_rule_of_a_verdict_is_enforced(void **state)
 static void each_rule_of_a_subject_is_enforced(void **state)
 {
     (void)state;
-    REFUSED(INQUIRY, m.subject.incarnation = 0);
-    REFUSED(INQUIRY, (m.subject.rank = WIRE_NOBODY, m.subject.incarnation = 0));
-    REFUSED(WITNESS, m.subject.incarnation = 0);
-    REFUSED(WITNESS, (m.subject.rank = WIRE_NOBODY, m.subject.incarnation = 0));
-    ACCEPTED(LEAVE, (m.subject.rank = WIRE_NOBODY, m.subject.incarnation = 0));
-    REFUSED(LEAVE, m.subject.incarnation = 0);
-    REFUSED(LEAVE, m.subject.rank = WIRE_NOBODY);
+    REFUSED(INQUIRY, m.subject.member = 0);
+    REFUSED(WITNESS, m.subject.member = 0);
+    ACCEPTED(LEAVE, m.subject.member = 0);
 }
 
 int main(void)

@@ -22,7 +22,7 @@
 #define VERSION_AT 2
 #define TYPE_AT 3
 #define LENGTH_AT 4
-#define BODY_AT 36 /* behind header, incarnations, number and want */
+#define BODY_AT 36 /* behind header, both members, number and want */
 #define ROW_SUM_AT (WIRE_ROW_BYTES - 8)
 
 /* ---- specimens --------------------------------------------------------------------------------------------------- */
@@ -77,8 +77,8 @@ static void assert_in_documented_range(const struct wire_message *m)
     } else if (m->type >= WIRE_REPORT && m->type <= WIRE_STANDING) {
         assert_true(m->verdict.error <= 0);
     } else if (m->type >= WIRE_INQUIRY && m->type <= WIRE_LEAVE) {
-        assert_int_equal(m->subject.incarnation == 0, m->type == WIRE_LEAVE && m->subject.rank == WIRE_NOBODY);
-        assert_true(m->type != WIRE_WITNESS || (m->subject.life >= WIRE_ALIVE && m->subject.life <= WIRE_UNKNOWN));
+        assert_true(m->subject.member != 0 || m->type == WIRE_LEAVE);
+        assert_true(m->type != WIRE_WITNESS || (m->subject.alive >= WIRE_ALIVE && m->subject.alive <= WIRE_UNKNOWN));
     }
 }
 
@@ -430,7 +430,9 @@ static struct wire_row row_specimen(enum extreme x)
     row.box[0] = (struct plan_box){most / 2, most / 2, most - 1 + (x == LEAST), x == MOST, 0};
     for (uint32_t i = 1; i < row.num_boxes; i++)
         row.box[i] = (struct plan_box){most / 2, most / 2, UINT16_MAX, UINT16_MAX, i};
-    row.incarnation = x == MOST ? UINT64_MAX : 1;
+    fill_text(row.host, x == MOST ? sizeof row.host : 1, 'h');
+    row.number = x == MOST ? UINT64_MAX : 1;
+    row.life = x == MOST ? UINT64_MAX : 0;
     row.card_offset = x == MOST ? UINT64_MAX - WIRE_CARD_MAX : 0;
     row.card_bytes = x == MOST ? WIRE_CARD_MAX : 0;
     return row;
@@ -447,7 +449,8 @@ static void assert_same_row(const struct wire_row *a, const struct wire_row *b)
     assert_int_equal(a->model, b->model);
     assert_int_equal(a->block_tokens, b->block_tokens);
     assert_memory_equal(a->box, b->box, sizeof a->box);
-    assert_true(a->incarnation == b->incarnation && a->card_offset == b->card_offset);
+    assert_true(a->number == b->number && a->life == b->life && a->card_offset == b->card_offset);
+    assert_string_equal(a->host, b->host);
     assert_int_equal(a->card_bytes, b->card_bytes);
 }
 
@@ -510,7 +513,7 @@ static void each_rule_of_a_row_is_enforced(void **state)
     ROW_REFUSED(row.pp = 0);
     ROW_REFUSED(row.tp_rank = row.tp);
     ROW_REFUSED(row.pp_rank = row.pp);
-    ROW_REFUSED(row.incarnation = 0);
+    ROW_REFUSED(row.number = 0);
     ROW_REFUSED(row.card_bytes = WIRE_CARD_MAX + 1);
     ROW_REFUSED((row.box[0].layer_first = 1, row.box[0].layer_count = UINT32_MAX));
     ROW_REFUSED((row.box[0].head_first = UINT32_MAX, row.box[0].head_count = 1));
@@ -549,10 +552,12 @@ static void a_sealed_row_of_another_kind_is_refused(void **state)
     bytes[VERSION_AT] = 0;
     seal_row(bytes);
     assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
-    memcpy(bytes, good, sizeof bytes);
-    memset(bytes + 4, 'e', BATON_ENGINE_NAME_MAX); /* the name has no terminating 0 */
-    seal_row(bytes);
-    assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
+    for (uint32_t name = 0; name < 2; name++) { /* the engine's and the host's, without a terminating 0 */
+        memcpy(bytes, good, sizeof bytes);
+        memset(bytes + 4 + name * BATON_ENGINE_NAME_MAX, 'e', BATON_ENGINE_NAME_MAX);
+        seal_row(bytes);
+        assert_int_equal(wire_row_decode(bytes, &got), BATON_EMESSAGE);
+    }
     memcpy(bytes, good, sizeof bytes);
     bytes[VERSION_AT] = WIRE_VERSION + 1; /* a later version, with something in the spare bytes */
     bytes[ROW_SUM_AT - 1] = 7;
@@ -582,7 +587,7 @@ static void random_rows_are_refused_or_in_range(void **state)
         int rc = wire_row_decode(bytes, &got);
         assert_true(rc == 0 || rc == BATON_EMESSAGE);
         if (rc == 0) {
-            assert_true(got.tp_rank < got.tp && got.pp_rank < got.pp && got.incarnation != 0);
+            assert_true(got.tp_rank < got.tp && got.pp_rank < got.pp && got.number != 0);
             assert_in_range(got.role, BATON_ROLE_PREFILL, BATON_ROLE_BOTH);
             assert_true(got.card_bytes <= WIRE_CARD_MAX);
             assert_in_range(strnlen(got.engine, sizeof got.engine), 1, sizeof got.engine - 1);

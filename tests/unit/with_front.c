@@ -23,7 +23,6 @@ struct front front;
         return (type)front.says.name;                                                                                  \
     }
 
-COUNTED(core_greet, struct core *core, uint64_t now)
 COUNTED(core_shut, struct core *core, uint64_t now)
 COUNTED(core_leave, struct core *core, uint64_t now)
 ANSWERED(bool, core_is_busy, const struct core *core)

@@ -75,7 +75,7 @@ static inline struct wire_message recognisable(enum wire_type type)
                                           .attach = attach};
         break;
     case WIRE_BEAT:
-        m.beat = (struct wire_beat){.ask = 1, .host = "n07"};
+        m.beat = (struct wire_beat){.ask = 1};
         break;
     case WIRE_REPORT:
     case WIRE_VERDICT:
@@ -99,8 +99,7 @@ static inline struct wire_message recognisable(enum wire_type type)
     case WIRE_INQUIRY:
     case WIRE_WITNESS:
     case WIRE_LEAVE:
-        m.subject = (struct wire_subject){
-            .rank = 0x71727374, .incarnation = UINT64_C(0x5152535455565758), .life = WIRE_DEAD, .host = "n07"};
+        m.subject = (struct wire_subject){.member = UINT64_C(0x5152535455565758), .alive = WIRE_DEAD};
         break;
     case WIRE_ENDED:
         m.ended.wants = (struct wire_list){.num = 2, .out = numbers};

@@ -56,7 +56,7 @@ static int begin(void **state)
                                .role = BATON_ROLE_BOTH,
                                .tp = 1,
                                .pp = 1,
-                               .incarnation = 1 + i};
+                               .number = 1 + i};
         wire_row_encode(&row, rows + i * WIRE_ROW_BYTES);
     }
     assert_int_equal(directory_create(rows, RANKS, &w->directory, &why), 0);

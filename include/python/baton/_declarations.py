@@ -9,7 +9,7 @@ from ._number import Error, Number
 
 VERSION = "0.2.0"
 
-ENGINE_NAME_MAX = 32
+ENGINE_NAME_MAX = 64
 ENGINE_RANKS_MAX = 1024
 COMM_NULL_F = -1
 NAME_MAX = 64

@@ -241,7 +241,7 @@ static void read_segment(const struct scale *s, struct due *d)
 {
     const struct scale_rank *r = &s->ranks[d->from];
     if (d->offset >= SEGMENT_CARD)
-        memcpy(d->data, s->cache[d->from % SCALE_TP].card, d->bytes);
+        scale_card(s, d->from, d->data, d->bytes);
     else
         memcpy(d->data, r->arena + (d->offset - SEGMENT_ARENA), d->bytes);
 }

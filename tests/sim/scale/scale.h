@@ -57,7 +57,6 @@ struct scale_request {
 struct scale_cache {
     baton_geometry_t geometry;
     baton_tensor_t *tensors;
-    uint8_t *card;
     uint32_t card_bytes;
 };
 
@@ -96,13 +95,11 @@ struct scale {
 /** What one world has shown. */
 struct scale_row {
     uint32_t ranks, requests;
-    uint64_t start_ns;                                   /* of the exchange of rows and hosts */
-    double start_messages;                               /* a rank, that greet */
+    uint64_t start_ns;                                   /* of the exchange of rows */
     double messages, message_bytes, reads, moves;        /* a request */
     uint64_t p50_ns, p99_ns, first_p50_ns, first_p99_ns; /* from arrival to received; of first contacts */
     double cpu_s;                                        /* of the requests */
     uint64_t start_bytes;                                /* that a rank keeps after the start, with its directory */
-    uint64_t first_rank_bytes;                           /* likewise rank 0, whom all greet */
     double peer_bytes;        /* a rank keeps of each rank that it has met: the most of all ranks */
     uint32_t peers;           /* that it has met */
     uint64_t core_most_bytes; /* the most that a core held */
@@ -119,6 +116,8 @@ void scale_step(struct scale *s, struct scale_rank *r, const struct port_event *
 void scale_drop_all(struct scale *s);
 
 /* traffic.c */
+/** The card of a rank, as its segment has it: at most `room` bytes. Their number, or an error. */
+int scale_card(const struct scale *s, uint32_t rank, uint8_t *out, uint32_t room);
 /** The next request of a decode engine. */
 void scale_arrive(struct scale *s, uint32_t decode_engine);
 /** Takes the outcomes of a rank. */

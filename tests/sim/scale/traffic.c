@@ -29,8 +29,6 @@
 #define BOARD_OFFSET 4096u
 #define ARENA_OFFSET (UINT32_C(1) << 20)
 #define CARD_OFFSET (UINT32_C(1) << 30)
-#define HOST_BYTES 64u /* that are exchanged beside each row */
-#define START_MS 1000u
 #define REST_MS 10000u /* until all that was remembered for a time is forgotten */
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
@@ -43,6 +41,21 @@ static uint64_t draw(struct scale *s)
 }
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
+
+/* A member's number is one more than its rank. */
+int scale_card(const struct scale *s, uint32_t rank, uint8_t *out, uint32_t room)
+{
+    const struct scale_cache *c = &s->cache[rank % SCALE_TP];
+    const struct wire_card card = {.member = rank + 1,
+                                   .board_offset = BOARD_OFFSET,
+                                   .board_slots = LEASES,
+                                   .arena_offset = ARENA_OFFSET,
+                                   .arena_bytes = ARENA_BYTES,
+                                   .pool_bytes = c->geometry.bytes,
+                                   .has_geometry = true,
+                                   .geometry = c->geometry};
+    return wire_card_encode(&card, out, room);
+}
 
 static bool make_cache(struct scale *s, uint32_t tp_rank)
 {
@@ -61,18 +74,11 @@ static bool make_cache(struct scale *s, uint32_t tp_rank)
                             .layers_total = LAYERS,
                             .layer_count = LAYERS};
     c->tensors = calloc(LAYERS, sizeof *c->tensors);
-    c->card = malloc(WIRE_CARD_MAX);
-    if (c->tensors == NULL || c->card == NULL || baton_geometry_layout(g, c->tensors, 0) != 0)
-        return false;
-    const struct wire_card card = {.incarnation = 1,
-                                   .board_offset = BOARD_OFFSET,
-                                   .board_slots = LEASES,
-                                   .arena_offset = ARENA_OFFSET,
-                                   .arena_bytes = ARENA_BYTES,
-                                   .pool_bytes = g->bytes,
-                                   .has_geometry = true,
-                                   .geometry = *g};
-    const int bytes = wire_card_encode(&card, c->card, WIRE_CARD_MAX);
+    uint8_t *room = malloc(WIRE_CARD_MAX);
+    int bytes = 0;
+    if (c->tensors != NULL && room != NULL && baton_geometry_layout(g, c->tensors, 0) == 0)
+        bytes = scale_card(s, tp_rank, room, WIRE_CARD_MAX);
+    free(room);
     c->card_bytes = bytes > 0 ? (uint32_t)bytes : 0;
     return bytes > 0;
 }
@@ -88,7 +94,7 @@ static void make_row(const struct scale *s, uint32_t rank, uint8_t *out)
                            .node = engine,
                            .num_boxes = 1,
                            .box = {{0, LAYERS, tp_rank, 1, 0}},
-                           .incarnation = 1,
+                           .number = rank + 1,
                            .card_offset = CARD_OFFSET,
                            .card_bytes = s->cache[tp_rank].card_bytes,
                            .rules = PLAN_RULES};
@@ -180,7 +186,6 @@ static void take_down(struct scale *s)
     }
     for (uint32_t i = 0; i < SCALE_TP; i++) {
         free(s->cache[i].tensors);
-        free(s->cache[i].card);
     }
     scale_drop_all(s);
     directory_destroy(s->directory);
@@ -318,10 +323,9 @@ static void measure_times(const struct scale *s, struct scale_row *out)
     free(times);
 }
 
-/* Beside rank 0, which is greeted by all: its peers are the whole world. */
 static void measure_memory(const struct scale *s, struct scale_row *out)
 {
-    for (uint32_t i = 1; i < s->num_ranks; i++) {
+    for (uint32_t i = 0; i < s->num_ranks; i++) {
         const struct scale_rank *r = &s->ranks[i];
         const double a_peer = r->num_met > 0 ? (double)(r->bytes.now - r->bytes_at_start) / r->num_met : 0;
         out->peer_bytes = a_peer > out->peer_bytes ? a_peer : out->peer_bytes;
@@ -331,35 +335,17 @@ static void measure_memory(const struct scale *s, struct scale_row *out)
     }
 }
 
-/* What each core counts from here on is of the requests. */
-static void forget_start(struct scale *s)
-{
-    s->counts = (struct scale_counts){0};
-    for (uint32_t i = 0; i < s->num_ranks; i++) {
-        struct scale_rank *r = &s->ranks[i];
-        memset(r->met, 0, s->num_ranks / 8 + 1);
-        r->num_met = 0;
-        r->bytes_at_start = r->bytes.most = r->bytes.now;
-    }
-}
-
-/* Rows and hosts go to all in rounds, each of which doubles what a rank has. Then each rank and rank 0 greet. */
+/* Rows go to all in rounds, each of which doubles what a rank has. What cores count from here on is of requests. */
 static void start(struct scale *s, struct scale_row *out)
 {
-    out->start_ns = (uint64_t)s->num_ranks * (WIRE_ROW_BYTES + HOST_BYTES) / SCALE_LINK_BYTES_PER_NS;
+    out->start_ns = (uint64_t)s->num_ranks * WIRE_ROW_BYTES / SCALE_LINK_BYTES_PER_NS;
     for (uint32_t have = 1; have < s->num_ranks; have *= 2)
         out->start_ns += SCALE_LATENCY_NS;
     for (uint32_t i = 0; i < s->num_ranks; i++) {
-        bytes_of(&s->ranks[i].bytes);
-        core_greet(s->ranks[i].core, s->now);
-        bytes_of(NULL);
-        scale_step(s, &s->ranks[i], NULL, 0);
+        struct scale_rank *r = &s->ranks[i];
+        r->bytes_at_start = r->bytes.most = r->bytes.now;
     }
-    scale_run(s, s->now + START_MS * SCALE_MS);
-    out->start_messages = (double)s->counts.messages / s->num_ranks;
-    forget_start(s);
-    out->start_bytes = (uint64_t)(s->directory_bytes + s->ranks[1].bytes.now);
-    out->first_rank_bytes = (uint64_t)(s->directory_bytes + s->ranks[0].bytes.now);
+    out->start_bytes = (uint64_t)(s->directory_bytes + s->ranks[0].bytes.now);
 }
 
 static bool run(struct scale *s, struct scale_row *out, char why[640])

@@ -112,7 +112,7 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
     r->board = calloc(s->settings.leases, sizeof *r->board);
     storm_map(r);
     r->owner = calloc(e->num_blocks, sizeof *r->owner);
-    struct wire_card card = {.incarnation = 1000 + rank,
+    struct wire_card card = {.member = 1000 + rank,
                              .board_offset = 4096,
                              .board_slots = (uint32_t)s->settings.leases,
                              .arena_offset = 65536,
@@ -131,7 +131,7 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
                            .node = node,
                            .num_boxes = !bare,
                            .box = {{layer_first, bare ? 0 : per_stage, head_first, bare ? 0 : heads, 0}},
-                           .incarnation = 1000 + rank,
+                           .number = 1000 + rank,
                            .card_offset = 262144,
                            .card_bytes = r->card_bytes,
                            .verdicts = (uint8_t)e->verdicts,
@@ -525,14 +525,13 @@ static void cancel(struct storm *s)
     storm_collect(s, &s->ranks[c->rank]);
 }
 
-/* Says that a rank is dead, as a rank that cannot know, or as a neighbour of a former incarnation. */
+/* Says that a rank is dead, as a rank that cannot know, or as a neighbour that means another member. */
 static void lie(struct storm *s, const struct storm_plan *p)
 {
     const struct wire_row *rows = s->directory->rows;
-    struct wire_message m = {.type = WIRE_WITNESS,
-                             .subject = {p->subject, rows[p->subject].incarnation, .life = WIRE_DEAD}};
+    struct wire_message m = {.type = WIRE_WITNESS, .subject = {rows[p->subject].number, WIRE_DEAD}};
     if (rows[p->rank].node == rows[p->subject].node)
-        m.subject.incarnation++;
+        m.subject.member ^= UINT64_C(1) << 63;
     if (p->rank != p->to)
         post_send(s->ranks[p->rank].core->post, p->to, &m);
 }
