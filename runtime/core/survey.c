@@ -47,9 +47,7 @@ int survey_sources(struct core *core, const struct directory_engine *consumer, u
     struct plan_source *sources = malloc(most * sizeof *sources);
     if (sources == NULL)
         return BATON_ENOMEM;
-    /* Engines take turns in their order, those behind the producer's first. */
-    uint32_t behind = consumer->index > producer->index ? producer->index + 1 : 0;
-    int n = plan_sources(&consumer->members[index], index, consumer->index - behind, producer->members,
+    int n = plan_sources(&consumer->members[index], index, plan_turn(consumer->name), producer->members,
                          producer->num_ranks, sources, most, why);
     core->works.looks += producer->num_ranks;
     if (n < 0) {

@@ -166,7 +166,20 @@ static struct cell *cell_at(const struct grid *g, uint32_t layer, uint32_t head)
     return &g->cell[(size_t)layer * g->num_heads + head];
 }
 
-/* The consumer's index in its engine and its engine's number, which decide whose turn it is among equals. */
+uint32_t plan_turn(const char *engine)
+{
+    const char *end = engine + strlen(engine), *digits = end;
+    uint32_t number = 0, hash = 0;
+    while (digits > engine && digits[-1] >= '0' && digits[-1] <= '9')
+        digits--;
+    for (const char *at = digits; at < end; at++)
+        number = 10 * number + (uint32_t)(*at - '0');
+    for (const char *at = engine; at < end; at++)
+        hash = 31 * hash + (uint8_t)*at;
+    return digits < end ? number : hash;
+}
+
+/* The consumer's index in its engine and its engine's turn, which decide whose turn it is among equals. */
 struct turn {
     uint32_t index, engine;
 };
@@ -300,16 +313,16 @@ static int by_member(const void *a, const void *b)
     return 0;
 }
 
-int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t engine, const struct plan_member *members,
+int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t turn, const struct plan_member *members,
                  uint32_t n, struct plan_source *out, uint32_t max, struct plan_why *why)
 {
-    const struct turn turn = {me_index, engine};
+    const struct turn of = {me_index, turn};
     struct sources sources = {.out = out, .max = max};
     struct candidate *c = malloc((n ? n : 1) * sizeof *c);
     int rc = c != NULL ? 0 : BATON_ENOMEM;
     for (uint32_t i = 0; rc == 0 && i < me->num_boxes; i++)
         if (me->box[i].layer_count > 0 && me->box[i].head_count > 0)
-            rc = serve(me, &me->box[i], &turn, members, n, c, &sources, why);
+            rc = serve(me, &me->box[i], &of, members, n, c, &sources, why);
     free(c);
     if (rc == 0 && sources.num > 0 && me->num_boxes > 1)
         qsort(out, sources.num, sizeof *out, by_member);

@@ -132,12 +132,18 @@ bool plan_member_covers(const struct plan_member *m, const struct plan_box *box)
 #define PLAN_CELLS_MAX 4096
 
 /**
+ * An engine's turn among those that want the same: the number at the end of its name ("decode3": 3), or a hash of a
+ * name without one. It is the same for all ranks, whoever else is there and whenever they came.
+ */
+uint32_t plan_turn(const char *engine);
+
+/**
  * Cuts the boxes of `me` into sources: boxes that are each served by one of the n `members`, which holds all of
  * it. Every cell (split, layer, head) is in exactly one source. Sources come in the order of members; a member may
  * have several.
  *
  * Where several members hold a cell, the nearest serves it, by plan_distance. Among equally near ones the choice
- * depends on `me_index`, the consumer's index in its engine, and on `engine`, the number of that engine, so that
+ * depends on `me_index`, the consumer's index in its engine, and on `turn`, that of its engine (plan_turn), so that
  * replicas share the load. Of the index the sum of its digits counts, to the base of the number of equals, since
  * consumers of the same cell are often a multiple of that apart.
  *
@@ -145,7 +151,7 @@ bool plan_member_covers(const struct plan_member *m, const struct plan_box *box)
  * number, or with *why: BATON_ESOURCE (no member holds a cell), BATON_EGEOMETRY (more sources than max, or more cells
  * than PLAN_CELLS_MAX) or BATON_ENOMEM.
  */
-int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t engine, const struct plan_member *members,
+int plan_sources(const struct plan_member *me, uint32_t me_index, uint32_t turn, const struct plan_member *members,
                  uint32_t n, struct plan_source *out, uint32_t max, struct plan_why *why);
 
 /**

@@ -435,6 +435,23 @@ static void test_sources_among_replicas(void **state)
         assert_int_equal(load[i], 6);
 }
 
+static void test_an_engine_has_its_turn_by_its_name(void **state)
+{
+    (void)state;
+    assert_int_equal(plan_turn("decode0"), 0);
+    assert_int_equal(plan_turn("decode12"), 12);
+    assert_int_equal(plan_turn("d2-7"), 7);
+    assert_int_equal(plan_turn("007"), 7);
+    assert_int_not_equal(plan_turn("red"), plan_turn("blue"));
+    assert_int_not_equal(plan_turn("4f0e-a"), plan_turn("4f0e-b"));
+    unsigned load[4] = {0}; /* names without a number are spread, too */
+    for (char name[] = "pool-aa"; name[5] <= 'z';
+         name[6]++, name[5] += name[6] > 'z', name[6] = name[6] > 'z' ? 'a' : name[6])
+        load[plan_turn(name) % 4]++;
+    for (int i = 0; i < 4; i++)
+        assert_in_range(load[i], 26 * 26 / 4 - 20, 26 * 26 / 4 + 20);
+}
+
 /* Rows that no sound engine has: their cost is bounded, and the reason is told. */
 static void test_too_many_cells(void **state)
 {
@@ -1048,6 +1065,7 @@ int main(void)
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_sources_of_unequal_tp),
         cmocka_unit_test(test_sources_among_replicas),
+        cmocka_unit_test(test_an_engine_has_its_turn_by_its_name),
         cmocka_unit_test(test_too_many_cells),
         cmocka_unit_test(test_sources_by_split),
         cmocka_unit_test(test_engines_that_lack_something),
