@@ -74,7 +74,6 @@ void peer_beat(struct core *core, uint32_t rank, bool ask)
         post_send(core->post, rank, &m);
 }
 
-
 /* Notes a loss or a death. core_step hands it on. */
 static void lose(struct core *core, struct peer *p, bool dead)
 {

@@ -225,6 +225,8 @@ static void an_engine_of_the_greatest_size_is_taken(void **state)
     directory_destroy(d);
 }
 
+#define LONGEST "a-name-of-all-sixty-three-bytes--a-name-of-all-sixty-three-byte"
+
 static void names_are_compared_whole(void **state)
 {
     (void)state;
@@ -232,14 +234,14 @@ static void names_are_compared_whole(void **state)
     add_engine("decode", 1, 1);
     add_engine("decode-1", 1, 1);
     add_engine("Decode", 1, 1);
-    add_engine("a-name-of-all-thirty-one-bytes-", 1, 1);
+    add_engine(LONGEST, 1, 1);
     struct directory *d = created();
     assert_int_equal(d->num_engines, 4);
     assert_int_equal(directory_find(d, "decod"), DIRECTORY_NONE);
     assert_int_equal(directory_find(d, "decode-"), DIRECTORY_NONE);
     assert_int_equal(directory_find(d, ""), DIRECTORY_NONE);
-    assert_int_equal(directory_find(d, "a-name-of-all-thirty-one-bytes-"), 3);
-    assert_int_equal(directory_find(d, "a-name-of-all-thirty-one-bytes-x"), DIRECTORY_NONE);
+    assert_int_equal(directory_find(d, LONGEST), 3);
+    assert_int_equal(directory_find(d, LONGEST "x"), DIRECTORY_NONE);
     directory_destroy(d);
 }
 
@@ -324,6 +326,36 @@ static void a_later_rank_cannot_enlarge_its_engine(void **state)
     refused(BATON_EGEOMETRY, "engine decode", "rank 0 ", "rank 1 ", NULL);
 }
 
+static void members_have_numbers_of_their_own(void **state)
+{
+    (void)state;
+    clear();
+    add_engine("decode", 2, 2);
+    world[3].number = UINT64_C(1) << 40 | world[0].number; /* their places in a table of few are the same */
+    struct directory *d = created();
+    for (uint32_t rank = 0; rank < 4; rank++)
+        assert_int_equal(directory_rank(d, world[rank].number), rank);
+    assert_int_equal(directory_rank(d, 77), DIRECTORY_NONE);
+    assert_int_equal(directory_rank(d, UINT64_C(1) << 41 | world[0].number), DIRECTORY_NONE);
+    directory_destroy(d);
+    world[3].number = world[1].number;
+    refused(BATON_EMESSAGE, "ranks 1 and 3 have the same number", NULL);
+}
+
+static void an_engine_has_one_life(void **state)
+{
+    (void)state;
+    clear();
+    add_engine("given", 1, 2);
+    add_engine("decode", 1, 1);
+    world[0].life = world[1].life = 7;
+    struct directory *d = created();
+    assert_true(d->engines[0].life == 7 && d->engines[1].life == world[2].number);
+    directory_destroy(d);
+    world[1].life = 8;
+    refused(BATON_EGEOMETRY, "engine given", "ranks 0 and 1 are of different lives", NULL);
+}
+
 static void a_damaged_row_names_its_rank(void **state)
 {
     (void)state;
@@ -347,7 +379,7 @@ static void a_damaged_row_names_its_rank(void **state)
 static void a_sentence_fits_with_the_longest_name_and_numbers(void **state)
 {
     (void)state;
-    const char *name = "a-name-of-all-thirty-one-bytes-";
+    const char *name = LONGEST;
     clear();
     add(name, UINT16_MAX, UINT16_MAX, 0, 0);
     refused(BATON_EGEOMETRY, name, NULL);
@@ -485,6 +517,8 @@ int main(void)
         cmocka_unit_test(an_engine_past_the_limit_is_refused),
         cmocka_unit_test(a_later_rank_cannot_enlarge_its_engine),
         cmocka_unit_test(the_older_version_is_spoken),
+        cmocka_unit_test(members_have_numbers_of_their_own),
+        cmocka_unit_test(an_engine_has_one_life),
         cmocka_unit_test(a_damaged_row_names_its_rank),
         cmocka_unit_test(a_sentence_fits_with_the_longest_name_and_numbers),
         cmocka_unit_test(distances_are_classes),
