@@ -318,6 +318,7 @@ typedef struct baton_engine {
     uint32_t nearest;          /**< that one; the lowest of several */
     const char *const *hosts;  /**< hosts[i]: name of the host of ranks[i]; "": not known. Valid until baton_close */
     const baton_distance_t *distances; /**< distances[i]: from this rank to ranks[i]. Valid until baton_close */
+    uint64_t life; /**< of this start of it, never 0: an engine of the same name that is started later has another */
 } baton_engine_t;
 
 /**
@@ -744,6 +745,8 @@ typedef struct baton_want_params {
     const char *base_key; /**< as with an offer. Keys meet exactly */
     uint32_t attempt;     /**< beside the key: see ATTEMPTS */
     uint32_t reserved;    /**< 0 */
+    uint64_t life;        /**< of the producer's engine, as baton_engines told it; 0: any. An engine of that name with
+                               another life, or none, is EGONE at once: a want never meets a later start by its name */
 } baton_want_params_t;
 
 /*
@@ -790,7 +793,7 @@ typedef struct baton_want_params {
  * the same bytes, as soon as what was read of the first is quiet; not with BATON_CHECKSUM. A push is not tried again.
  * With push the producer's ranks write: a want that stops early (deadline, cancel, close) ends once each of them has
  * said that it writes no more. A push takes a lease slot and table room here too (BATON_LEASES, BATON_TABLE_BYTES).
- * Errors: EAGAIN, EINVAL, EKEY, EENGINE, EBLOCK, ETOKENS, ESTATE, ESTALL, ENOMEM.
+ * Errors: EAGAIN, EINVAL, EKEY, EENGINE, EGONE, EBLOCK, ETOKENS, ESTATE, ESTALL, ENOMEM.
  */
 BATON_API int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id);
 

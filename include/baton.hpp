@@ -867,6 +867,8 @@ struct want_params {
     /** Empty: the key itself. */
     std::string_view base_key{};
     std::uint32_t attempt = 0;
+    /** Of the producer's engine (engine::life); 0: any. */
+    std::uint64_t life = 0;
 };
 
 /* ---- events ----------------------------------------------------------------------------------------------------- */
@@ -1099,6 +1101,11 @@ class engine
     baton::distance distance() const noexcept
     {
         return static_cast<baton::distance>(c_.distance);
+    }
+    /** Of this start of it: want_params::life. */
+    std::uint64_t life() const noexcept
+    {
+        return c_.life;
     }
     std::uint32_t nearest() const noexcept
     {
@@ -1656,6 +1663,7 @@ class context
         c.user = p.user;
         c.base_key = or_null(base_key, p.base_key);
         c.attempt = p.attempt;
+        c.life = p.life;
         baton_id_t id;
         int rc = ::baton_want(b_, &c, &id);
         if (rc == 0)

@@ -5,6 +5,7 @@
  */
 #include "front/context.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -270,7 +271,7 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
             return error_set(BATON_EINVAL, "consumers[%u] is NULL", i);
         offer->seats[i] = directory_find(b->directory, p->consumers[i]);
         if (offer->seats[i] == DIRECTORY_NONE)
-            return error_set(BATON_EENGINE, "no engine is called %.31s", p->consumers[i]);
+            return error_set(BATON_EENGINE, "no engine is called %.63s", p->consumers[i]);
         for (uint32_t k = 0; k < i; k++)
             if (offer->seats[k] == offer->seats[i])
                 return error_set(BATON_EINVAL, "engine %.31s is named twice", p->consumers[i]);
@@ -434,7 +435,11 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
         return error_set(BATON_ETOKENS, "%u tokens are held, and %u are wanted", p->held_tokens, p->num_tokens);
     *engine = directory_find(b->directory, p->engine);
     if (*engine == DIRECTORY_NONE)
-        return error_set(BATON_EENGINE, "no engine is called %.31s", p->engine);
+        return error_set(p->life != 0 ? BATON_EGONE : BATON_EENGINE, "no engine is called %.63s", p->engine);
+    const uint64_t life = b->directory->engines[*engine].life;
+    if (p->life != 0 && p->life != life)
+        return error_set(BATON_EGONE, "engine %.63s has life %016" PRIx64 " now, and %016" PRIx64 " is wanted",
+                         p->engine, life, p->life);
     rc = tables_of(b, p->tables, p->num_tables, tables);
     if (rc == 0)
         rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);

@@ -90,6 +90,7 @@ static baton_engine_t engine_of(const struct directory *d, const struct director
                           .ranks = engine->ranks,
                           .hosts = engine->hosts,
                           .distances = far,
+                          .life = engine->life,
                           .nearest = engine->ranks[nearest],
                           .distance = far[nearest]};
     memcpy(out.name, engine->name, sizeof out.name);

@@ -296,6 +296,7 @@ int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
         e.ranks = ranks;
         e.hosts = hosts;
         e.distances = distances;
+        e.life = 70 + static_cast<std::uint64_t>(i);
         e.distance = BATON_DISTANCE_PACKAGE;
         e.nearest = 6;
     });

@@ -415,6 +415,7 @@ static void a_want_hands_over_everything()
     p.user = &mine;
     p.base_key = "base";
     p.attempt = 6;
+    p.life = 71;
     CHECK(b.want(p) == static_cast<baton::call_id>(42));
     const fake::call &c = fake::state.last;
     CHECK_EQ(c.want.size, sizeof c.want);
@@ -430,6 +431,7 @@ static void a_want_hands_over_everything()
     CHECK(c.want.user == &mine);
     CHECK(c.has_base_key && c.base_key == "base");
     CHECK_EQ(c.want.attempt, 6u);
+    CHECK_EQ(c.want.life, 71u);
     p = baton::want_params();
     p.key = "k";
     b.want(p);
@@ -656,7 +658,8 @@ static void readings_are_values()
     CHECK(e.ranks().size() == 6 && e.ranks()[5] == 10);
     CHECK(e.hosts().size() == 6 && e.hosts()[3] == "d"sv);
     CHECK(e.distance(0) == baton::distance::node && e.distance(5) == baton::distance::world);
-    CHECK(e.distance() == baton::distance::package && e.nearest() == 6 && e.c().size == sizeof(baton_engine_t));
+    CHECK(e.distance() == baton::distance::package && e.nearest() == 6 && e.life() == 71);
+    CHECK_EQ(e.c().size, sizeof(baton_engine_t));
     auto pending = b.pending();
     CHECK_EQ(pending.size(), 1u);
     CHECK_EQ(pending[0].engine(), "prefill0");

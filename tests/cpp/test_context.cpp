@@ -484,7 +484,7 @@ void refuses_by_code_and_exception()
     CHECK(thrown([&] { w.b.want(p); }) == baton::errc::eengine);
     CHECK(w.b.want(p, ec) == baton::call_id::none && ec == baton::errc::eengine);
     CHECK_HAS(baton::errmsg(), "nobody");
-    p.engine = "p with more than thirty-one bytes in its name";
+    p.engine = "p with more than sixty-three bytes in its name, which no engine can have";
     w.b.want(p, ec);
     CHECK(ec == baton::errc::eengine);
     p.engine = "p";

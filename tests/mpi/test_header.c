@@ -412,6 +412,7 @@ static void check_engine(const baton_engine_t *e, bool first, const host_name *h
     for (uint32_t i = 0; i < half; i++)
         CHECK_EQ(strcmp(e->hosts[i], hosts[e->ranks[i]]), 0);
     CHECK_EQ(e->distance == BATON_DISTANCE_SELF, mine);
+    CHECK(e->life != 0);
 }
 
 static void engines_are_listed(void)
@@ -434,6 +435,8 @@ static void engines_are_listed(void)
     CHECK_EQ(baton_engines(f.b, NULL, 0), 2);
     CHECK_EQ(baton_engines(f.b, &one, 1), 2);
     check_engine(&one, true, hosts);
+    CHECK_EQ(one.life, newer[0].old.life);
+    CHECK(one.life != newer[1].old.life);
     CHECK_EQ(baton_engines(f.b, NULL, 1), BATON_EINVAL);
     CHECK_EQ(baton_engines(f.b, &one, -1), BATON_EINVAL);
     for (int i = 0; i < NUM_NOT_SIZES; i++)

@@ -107,11 +107,12 @@ static void open_looks_at_its_params(void)
     baton_open_params_t p = f.me;
     p.size = 0;
     open_is_refused(&p, "baton_open_params_t");
-    static const char *const names[] = {"", "a b", "a/b", "1234567890123456789012345678901!"};
+    static const char *const names[] = {"", "a b", "a/b",
+                                        "123456789012345678901234567890123456789012345678901234567890123!"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         p = f.me;
         memcpy(p.engine, names[i], strlen(names[i]) + (i < 3));
-        open_is_refused(&p, "engine must have 1 to 31 letters");
+        open_is_refused(&p, "engine must have 1 to 63 letters");
     }
     p = f.me;
     strcpy(p.engine, "abcxyzABCXYZ0189._-789012345678"); /* the longest */
@@ -523,6 +524,16 @@ static void wants_look_at_their_params(void)
     want_is_refused(w, BATON_EINVAL, "engine must not be NULL");
     w.engine = "nobody";
     want_is_refused(w, BATON_EENGINE, "nobody");
+    w.life = 7;
+    want_is_refused(w, BATON_EGONE, "nobody");
+    baton_engine_t producer;
+    CHECK(baton_engines(f.b, &producer, 1) >= 1);
+    w = a_want("k");
+    w.engine = producer.name;
+    w.life = producer.life;
+    want_is_taken(w);
+    w.life ^= 1;
+    want_is_refused(w, BATON_EGONE, "is wanted");
     for (int mode = -1; mode <= BATON_MODE_PUSH + 1; mode++) {
         w = a_want("k");
         w.mode = (baton_mode_t)mode;

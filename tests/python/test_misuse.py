@@ -366,7 +366,7 @@ class Arguments(unittest.TestCase):
         Role, Open = baton.Role, baton.OpenParams
         for name, errors, params in (
                 ("engine", baton.EINVAL, Open("", Role.BOTH)), ("space", baton.EINVAL, Open("a b", Role.BOTH)),
-                ("long", baton.EINVAL, Open("x" * 32, Role.BOTH)), ("NUL", baton.EINVAL, Open("x\0y", Role.BOTH)),
+                ("long", baton.EINVAL, Open("x" * 64, Role.BOTH)), ("NUL", baton.EINVAL, Open("x\0y", Role.BOTH)),
                 ("bytes", TypeError, Open(b"solo", Role.BOTH)), ("role", baton.EINVAL, Open("a", 9)),
                 ("tp", baton.EINVAL, Open("a", Role.BOTH, tp=0)),
                 ("negative", OverflowError, Open("a", Role.BOTH, tp=-1)),

@@ -17,12 +17,12 @@
     _Static_assert(offsetof(type, last) + sizeof((type *)0)->last == sizeof(type),                                     \
                    #type " ends in padding, or with another member")
 ENDS_WITH(baton_open_params_t, flags);
-ENDS_WITH(baton_engine_t, distances);
+ENDS_WITH(baton_engine_t, life);
 ENDS_WITH(baton_geometry_t, bytes);
 ENDS_WITH(baton_driver_t, poll);
 ENDS_WITH(baton_offer_params_t, reserved);
 ENDS_WITH(baton_append_params_t, tables);
-ENDS_WITH(baton_want_params_t, reserved);
+ENDS_WITH(baton_want_params_t, life);
 ENDS_WITH(baton_event_t, reserved);
 ENDS_WITH(baton_stats_t, num_peers);
 

@@ -472,7 +472,7 @@ class Context:
     def want(self, key: Key, engine: str, blocks: BlockIds | None = None, num_tokens: int = 0, *,
              tables: Sequence[Table] | None = None, held_tokens: int = 0, timeout_ms: int = 0,
              mode: Mode | int = Mode.AUTO, flags: WantFlags | int = 0, user: object = None,
-             base_key: Key | None = None, attempt: int = 0) -> int:
+             base_key: Key | None = None, attempt: int = 0, life: int = 0) -> int:
         """Demands a request's blocks: baton_want(3). Returns the id that its events carry."""
         p = ffi.new(_WANT)
         p.size = _WANT_SIZE
@@ -482,11 +482,12 @@ class Context:
         kept = _put_tables(p, blocks, tables)
         try:
             p.num_tokens = num_tokens
-            if held_tokens or timeout_ms or mode or flags or attempt:
+            if held_tokens or timeout_ms or mode or flags or attempt or life:
                 p.held_tokens, p.timeout_ms, p.mode, p.flags, p.attempt = held_tokens, timeout_ms, mode, flags, attempt
+                p.life = life
         except (TypeError, OverflowError) as error:
             raise misfit(error, num_tokens=num_tokens, held_tokens=held_tokens, timeout_ms=timeout_ms, mode=mode,
-                         flags=flags, attempt=attempt) from None
+                         flags=flags, attempt=attempt, life=life) from None
         if not self._is_writable and num_tokens > held_tokens:
             raise EINVAL("an array of the cache is read-only: its blocks can be offered, not wanted")
         return self._call(self._want, p, base_key, user)

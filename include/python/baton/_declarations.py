@@ -84,7 +84,7 @@ typedef enum baton_verdicts {
 typedef enum baton_open_flags { BATON_OPEN_CACHE_LATER = 1 } baton_open_flags_t;
 typedef struct baton_open_params {
     size_t size;
-    char engine[32];
+    char engine[64];
     baton_role_t role;
     uint32_t tp, pp;
     uint32_t tp_rank, pp_rank;
@@ -104,7 +104,7 @@ typedef enum baton_distance {
 } baton_distance_t;
 typedef struct baton_engine {
     size_t size;
-    char name[32];
+    char name[64];
     baton_role_t role;
     uint32_t tp, pp;
     const uint32_t *ranks;
@@ -112,6 +112,7 @@ typedef struct baton_engine {
     uint32_t nearest;
     const char *const *hosts;
     const baton_distance_t *distances;
+    uint64_t life;
 } baton_engine_t;
 int baton_engines_sized(const baton_t *b, void *out, int max, size_t size);
 int baton_close(baton_t *b);
@@ -227,6 +228,7 @@ typedef struct baton_want_params {
     const char *base_key;
     uint32_t attempt;
     uint32_t reserved;
+    uint64_t life;
 } baton_want_params_t;
 int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id);
 int baton_cancel(baton_t *b, baton_id_t id);
@@ -280,7 +282,7 @@ int baton_poll_sized(baton_t *b, void *events, int max, size_t size);
 int baton_event_fd(const baton_t *b);
 int baton_progress(baton_t *b);
 typedef struct baton_pending {
-    char engine[32];
+    char engine[64];
     uint32_t ranks_needed, ranks_known;
     uint32_t attempts;
     uint32_t wants;
@@ -290,7 +292,7 @@ typedef struct baton_peer_stats {
     baton_path_t path;
     uint64_t failures;
     uint64_t reasons[64];
-    char engine[32];
+    char engine[64];
 } baton_peer_stats_t;
 typedef struct baton_stats {
     size_t size;

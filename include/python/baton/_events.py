@@ -51,7 +51,7 @@ class Event:
 @dataclass(frozen=True)
 class Engine:
     """One engine of the world. ranks[pp_rank * tp + tp_rank] is a rank of the world; hosts has its host's name, and
-    distances how far it is from this rank. distance is that of the nearest one."""
+    distances how far it is from this rank. distance is that of the nearest one. life is of this start of the engine."""
 
     name: str
     role: Role
@@ -62,6 +62,7 @@ class Engine:
     distances: tuple[Distance, ...]
     distance: Distance
     nearest: int
+    life: int
 
 
 def event_of(e: Any, user: object) -> Event:
@@ -78,7 +79,7 @@ def engine_of(e: Any) -> Engine:
     num = e.tp * e.pp
     return Engine(text_of(e.name), Role(e.role), e.tp, e.pp, tuple(ffi.unpack(e.ranks, num)),
                   tuple(text_of(e.hosts[i]) for i in range(num)),
-                  tuple(Distance(e.distances[i]) for i in range(num)), Distance(e.distance), e.nearest)
+                  tuple(Distance(e.distances[i]) for i in range(num)), Distance(e.distance), e.nearest, e.life)
 
 
 Record = TypeVar("Record")
