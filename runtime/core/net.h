@@ -54,6 +54,7 @@ struct net_move {
 };
 
 struct net {
+    const char *name; /* of what it goes through, for sentences: "MPI" */
     /**
      * To every peer; the net closes it. It may be copied once the world has been started. `read` and `board`:
      * BATON_EINVAL where all peers are of this node, so that there is nothing to read through. Its `move` is NULL: the

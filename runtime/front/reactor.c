@@ -521,8 +521,9 @@ static bool abandon_thread(struct baton *b)
         looks++;
     const bool has_ended = looks < ABANDON_LOOKS;
     if (!has_ended || !turns_rest(b, clock_now_ns() + ABANDON_LOOKS * LOOK_NS)) {
-        log_line(&b->log, LOG_ERROR, "%s and could not be stopped",
-                 has_ended ? "a thread rings the reactor's bell" : "the reactor is inside MPI");
+        log_line(&b->log, LOG_ERROR, "%s%s and could not be stopped",
+                 has_ended ? "a thread rings the reactor's bell" : "the reactor is inside ",
+                 has_ended ? "" : b->on.net->name);
         return false;
     }
     pthread_join(l->thread, NULL);

@@ -104,9 +104,10 @@ static void describe(const struct baton *b, uint64_t now, char detail[DETAIL_BYT
     if (since != 0)
         snprintf(time, sizeof time, " for %llu ms", (unsigned long long)((now - since) / CLOCK_NS_PER_MS));
     if (is_own_turn(b) && !atomic_load_explicit(&b->stall.is_off_cpu, memory_order_relaxed))
-        snprintf(detail, DETAIL_BYTES, "the reactor has been inside MPI%s", time);
+        snprintf(detail, DETAIL_BYTES, "the reactor has been inside %s%s", b->on.net->name, time);
     else if (is_own_turn(b))
-        snprintf(detail, DETAIL_BYTES, "the reactor has stood still%s: it sleeps inside MPI, or has no CPU", time);
+        snprintf(detail, DETAIL_BYTES, "the reactor has stood still%s: it sleeps inside %s, or has no CPU", time,
+                 b->on.net->name);
     else if (holder != 0)
         snprintf(detail, DETAIL_BYTES, "thread %lu, which makes Baton's turn, has been without a CPU%s",
                  (unsigned long)holder, time);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * address: what stands for a peer in MPI. Only this file turns a peer's number into a rank of a communicator or a place
- * in a window, or back. In a world of MPI the number is the rank, and each rank's segment
- * begins where its part of the overlay does.
+ * address: what stands for a peer in MPI. In a world of MPI a peer's number is its rank, and each rank's segment begins
+ * where its part of the overlay does. The files that move bytes and messages (rma*, outbox, control) learn of a peer's
+ * rank, window and place there from this file alone. What all ranks do together at start (world, windows, exposure,
+ * ringing, selftest) counts by ranks.
  */
 #ifndef BATON_MPI_ADDRESS_H
 #define BATON_MPI_ADDRESS_H

@@ -202,7 +202,8 @@ void fabric_fill_net(struct fabric *f)
                               .busy = net_busy,
                               .kind = BATON_PATH_RMA,
                               .name = "rma"};
-    f->net = (struct net){.path = path,
+    f->net = (struct net){.name = "MPI",
+                          .path = path,
                           .self = f,
                           .room = net_room,
                           .move = net_move,

@@ -167,6 +167,8 @@ void meter_stall(struct meter *m, uint64_t inside_ns)
     they.stalled_ns = inside_ns;
 }
 
+static const struct net net = {.name = "MPI"};
+
 static int begin(void **state)
 {
     (void)state;
@@ -175,6 +177,7 @@ static int begin(void **state)
     memset(&heard, 0, sizeof heard);
     memset(&b, 0, sizeof b);
     front_init();
+    b.on.net = &net;
     b.settings.quiet_ms = QUIET_MS;
     b.settings.stall_ms = STALL_MS;
     they.due_ns = UINT64_MAX;
