@@ -134,17 +134,25 @@ bool events_put(struct events *e, struct outcome *outcome)
     return true;
 }
 
-void events_poll_begin(struct events *e)
+/* Reads what was written. True: there was something. */
+static bool make_quiet(struct events *e)
 {
     uint64_t count;
     int cancel_state;
     if (atomic_load_explicit(&e->written, memory_order_acquire) == 0)
-        return;
+        return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    /* Cleared before the queue is read, so that what is pushed later makes the descriptor readable again. */
-    if (read(e->fd, &count, sizeof count) == sizeof count)
+    const bool has_read = read(e->fd, &count, sizeof count) == sizeof count;
+    if (has_read)
         atomic_fetch_sub_explicit(&e->written, count, memory_order_relaxed);
     pthread_setcancelstate(cancel_state, NULL);
+    return has_read;
+}
+
+/* Before the queue is read, so that what is pushed later makes the descriptor readable again. */
+void events_poll_begin(struct events *e)
+{
+    make_quiet(e);
 }
 
 struct outcome *events_take(struct events *e)
@@ -156,9 +164,13 @@ void events_poll_end(struct events *e, uint32_t taken, bool had_enough)
 {
     if (taken > 0)
         atomic_fetch_sub_explicit(&e->waiting, taken, memory_order_relaxed);
-    /* A thread that took all events need not write: an event that is still being pushed is announced by its put. A
-     * thread that has cleared the descriptor sees is_watched, by the count that the writer had added before. */
-    if (had_enough && atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !mpmc_is_empty(e->outcomes))
+    /*
+     * What was written since the poll began was for events that it has taken, or for later ones: for these it is
+     * written again. A thread that has read nothing here and took all need not write: an event that is still being
+     * pushed is announced by its put. Who has read sees is_watched, by the count that the writer had added before.
+     */
+    const bool must_look = had_enough || (taken > 0 && make_quiet(e));
+    if (must_look && atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !mpmc_is_empty(e->outcomes))
         make_readable(e);
 }
 

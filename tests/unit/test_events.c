@@ -247,6 +247,30 @@ static void test_put_before_a_poll_ends(void **state)
     events_fini(&e);
 }
 
+/* Events that come while others are taken are announced, and taken by the same poll: nobody is woken for them. */
+static void test_put_while_others_are_taken(void **state)
+{
+    (void)state;
+    struct events e;
+    struct outcome *outcome;
+    up(&e);
+    events_watch(&e);
+    assert_true(events_put(&e, make(0)));
+    events_poll_begin(&e);
+    outcome_free(events_take(&e));
+    assert_true(events_put(&e, make(0)));
+    assert_true(is_readable(&e, 0));
+    while ((outcome = events_take(&e)) != NULL)
+        outcome_free(outcome);
+    events_poll_end(&e, 2, false);
+    assert_false(is_readable(&e, 0));
+    assert_true(events_put(&e, make(0)));
+    assert_true(is_readable(&e, 0));
+    assert_int_equal(take(&e, 9), 1);
+    assert_false(is_readable(&e, 0));
+    events_fini(&e);
+}
+
 static void cancel_here(void)
 {
     pthread_cancel(pthread_self());
@@ -451,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_taken_before_anybody_is_woken),
         cmocka_unit_test(test_taken_just_before_the_write),
         cmocka_unit_test(test_taken_between_two_writes),
+        cmocka_unit_test(test_put_while_others_are_taken),
         cmocka_unit_test(test_put_before_a_poll_ends),
         cmocka_unit_test(test_a_cancelled_thread),
         cmocka_unit_test(test_failures_are_counted),
