@@ -333,6 +333,9 @@ static void role_is_refused(baton_open_params_t *p, const char *variable, const 
     CHECK(memcmp(p, &before, sizeof before) == 0);
 }
 
+#define LONGEST "123456789012345678901234567890123456789012345678901234567890123" /* 63 bytes */
+#define LONGER LONGEST "4"
+
 /* Each variable at its edge, and just beyond it. */
 static void looks_at_what_a_role_is_made_of(void)
 {
@@ -343,13 +346,13 @@ static void looks_at_what_a_role_is_made_of(void)
     setenv("BATON_TP", "1024", 1);
     setenv("BATON_TP_RANK", "1023", 1);
     setenv("BATON_PP", "1", 1);
-    setenv("BATON_ENGINE", "1234567890123456789012345678901", 1); /* the longest */
+    setenv("BATON_ENGINE", LONGEST, 1); /* the longest */
     CHECK_EQ(baton_role_from_env(&p), 0);
-    CHECK_EQ(strcmp(p.engine, "1234567890123456789012345678901"), 0);
+    CHECK_EQ(strcmp(p.engine, LONGEST), 0);
     CHECK_EQ(p.tp, 1024);
     CHECK_EQ(p.tp_rank, 1023);
-    role_is_refused(&p, "BATON_ENGINE", "12345678901234567890123456789012", "is not a name of 1 to 31 bytes");
-    role_is_refused(&p, "BATON_ENGINE", "", "is not a name of 1 to 31 bytes");
+    role_is_refused(&p, "BATON_ENGINE", LONGER, "is not a name of 1 to 63 bytes");
+    role_is_refused(&p, "BATON_ENGINE", "", "is not a name of 1 to 63 bytes");
     setenv("BATON_ENGINE", "e", 1);
     role_is_refused(&p, "BATON_TP", "0", "BATON_TP=0 is not a number from 1 to 1024");
     role_is_refused(&p, "BATON_TP", "1025", "BATON_TP=1025 is not a number from 1 to 1024");
