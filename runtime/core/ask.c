@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spare.h"
 #include "core/ends.h"
 #include "core/state.h"
 
 int ask_begin(struct ask *ask)
 {
     uint32_t n = link_num_contacts(ask->link);
-    ask->ranks = calloc(n, sizeof *ask->ranks);
+    ask->ranks = spare_calloc(n * sizeof *ask->ranks);
     if (ask->ranks == NULL)
         return BATON_ENOMEM;
     ask->num_legs = n;
@@ -25,7 +26,7 @@ int ask_begin(struct ask *ask)
 void ask_fini(struct ask *ask)
 {
     queue_leave(&ask->news);
-    free(ask->ranks);
+    spare_free(ask->ranks, ask->num_legs * sizeof *ask->ranks);
     free(ask->left);
     ask->ranks = NULL;
     ask->left = NULL;

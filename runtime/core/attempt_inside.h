@@ -3,8 +3,7 @@
 #ifndef BATON_CORE_ATTEMPT_INSIDE_H
 #define BATON_CORE_ATTEMPT_INSIDE_H
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "base/hash.h"
 
 #include "core/attempt.h"
 #include "core/queue.h"

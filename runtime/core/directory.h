@@ -8,8 +8,7 @@
 
 #include <stdint.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "base/hash.h"
 
 #include "wire/message.h"
 #include "wire/row.h"

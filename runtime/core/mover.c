@@ -119,7 +119,7 @@ static uint32_t next_end(const struct mover *m)
 /* Begins to move the tokens up to `end`. 0, or an error with *why. */
 static int next_chunk(struct mover *m, uint32_t end, struct plan_why *why)
 {
-    const struct plan_tables *src = m->write ? m->mine : &m->theirs, *dst = m->write ? &m->theirs : m->mine;
+    const struct plan_tables *src = m->write ? m->mine : &m->theirs.all, *dst = m->write ? &m->theirs.all : m->mine;
     int rc = plan_transfer_chunk(&m->chunk.transfer, contact_plan(m->contact), m->chunk.at, end, m->num_tokens, src,
                                  dst, why);
     if (rc != 0)
@@ -169,16 +169,6 @@ static int take_table(struct mover *m, const struct peer_table *table)
     return 0;
 }
 
-/* BATON_ESTALE: the bytes are not the tables of its lease. */
-static int decode_table(struct mover *m, const uint8_t *data, uint64_t bytes)
-{
-    uint32_t *former = m->their_entries;
-    int rc = wire_table_decode(data, bytes, m->table.slot, m->table.generation, &m->theirs, &m->their_entries);
-    if (rc == 0)
-        free(former);
-    return rc;
-}
-
 int mover_start(struct core *core, struct mover *m, const struct mover_job *job)
 {
     m->chunk.began_ns = core->now;
@@ -188,7 +178,7 @@ int mover_start(struct core *core, struct mover *m, const struct mover_job *job)
     m->mine = job->mine;
     int rc = take_table(m, &job->table);
     if (rc == 0 && job->sent.num > 0)
-        rc = decode_table(m, job->sent.data, job->sent.num);
+        rc = tables_decode(&m->theirs, &m->table, job->sent.data, job->sent.num);
     if (rc != 0) /* what was sent has not changed meanwhile, as tables that are read may: the message is wrong */
         return rc == BATON_ESTALE ? BATON_EMESSAGE : rc;
     m->unread = job->sent.num == 0;
@@ -223,7 +213,7 @@ static bool waits_for_table(const struct mover *m, int error)
 static void on_table(struct core *core, struct mover *m, const struct port_event *e)
 {
     bool newer = m->table.offset != m->asked.offset || m->table.entries != m->asked.entries;
-    int rc = e->error != 0 ? e->error : decode_table(m, e->data, e->bytes);
+    int rc = e->error != 0 ? e->error : tables_decode(&m->theirs, &m->table, e->data, e->bytes);
     if (rc == 0) {
         m->unread = newer;
     } else if (newer && rc == BATON_ESTALE) {
@@ -365,6 +355,15 @@ static int64_t ask(struct core *core, struct mover *m)
                     : path->board(path->self, m->peer, mover_board_at(m), m->op.tag);
 }
 
+/* What it has just begun may be done already. */
+static void hear_at_once(struct core *core, struct mover *m)
+{
+    const struct path *path = &core->c.port->path;
+    struct port_event event;
+    if (path->answer != NULL && path->answer(path->self, m->peer, m->op.tag, &event))
+        mover_on_event(core, &m->op, &event);
+}
+
 /* A mover that asks gets a turn. False: it was refused. */
 static bool turn_to_ask(struct core *core, struct mover *m)
 {
@@ -386,6 +385,7 @@ static bool turn_to_ask(struct core *core, struct mover *m)
         m->asked = m->table;
         core->movers->reading++;
         run_remove(core, m);
+        hear_at_once(core, m);
     }
     return true;
 }
@@ -419,6 +419,7 @@ static bool turn_to_move(struct core *core, struct mover *m)
     take(core, m, (uint64_t)rc);
     if (ahead(m) == 0)
         run_remove(core, m);
+    hear_at_once(core, m);
     return true;
 }
 
@@ -427,7 +428,7 @@ static struct mover *mover_of(struct fair_member *t)
     return t != NULL ? (struct mover *)((char *)t - offsetof(struct mover, member)) : NULL;
 }
 
-/* Gives turns until all that wait were refused: nothing becomes free within a step. */
+/* Gives turns until all that wait were refused. What becomes free within a step is theirs in the next one. */
 bool movers_run(struct core *core)
 {
     struct mover *m;
@@ -557,7 +558,7 @@ void mover_destroy(struct core *core, struct mover *m)
     op_remove(&core->ops, &m->op);
     if (m->issued)
         core->movers->reading--;
-    free(m->their_entries);
+    tables_fini(&m->theirs);
     reap_add(&core->reap, m);
 }
 

@@ -7,6 +7,7 @@
 #include "core/mover.h"
 #include "core/queue.h"
 #include "core/state.h"
+#include "core/tables.h"
 #include "core/tally.h"
 #include "core/timer.h"
 #include "core/fair.h"
@@ -37,8 +38,7 @@ struct mover {
     struct peer_table asked; /* TABLE: the one that is read */
     uint32_t num_tokens;     /* of the request */
     const struct plan_tables *mine;
-    struct plan_tables theirs;
-    uint32_t *their_entries;
+    struct tables theirs;
     struct chunk chunk;            /* what moves now */
     uint64_t taken, landed, bytes; /* of all so far; bytes: with those of the transfer */
     struct fair_member member;     /* in movers->asks, or (MOVING) in movers->moves */

@@ -5,8 +5,7 @@
 #ifndef BATON_CORE_OFFER_INSIDE_H
 #define BATON_CORE_OFFER_INSIDE_H
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "base/hash.h"
 
 #include "core/attempt.h"
 #include "core/lease.h"

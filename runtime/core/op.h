@@ -8,8 +8,7 @@
 
 #include <stdint.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "base/hash.h"
 
 enum op_kind { OP_CONTACT, OP_LEG, OP_PUSH, OP_CHECK, OP_TAIL };
 

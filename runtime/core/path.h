@@ -6,8 +6,8 @@
  * path of that rank, the simulator fills it by itself.
  *
  * THREAD. All calls are for whoever makes turns (front/turns.h). None blocks and none calls back.
- * COMPLETION. Whatever was begun ends by an event with the tag of the call, which a later `progress` hands out.
- * PORT_QUIET is the last event of a tag that was parked. Tags are the core's, and never used twice.
+ * COMPLETION. Whatever was begun ends by an event with the tag of the call, which a later `progress` hands out, or
+ * `answer` at once. PORT_QUIET is the last event of a tag that was parked. Tags are the core's, and never used twice.
  * ERRORS. A call returns 0 or an error. After an error no event comes, but an operation may have begun all the same:
  * park the tag. BATON_EAGAIN: no room now, try again later. BATON_EPEER: that peer can be reached no more.
  * BATON_EMESSAGE: the place lies outside of the rank's segment. What fails later has its error in its event.
@@ -104,6 +104,12 @@ struct path {
      * know.
      */
     int (*settle)(void *self, uint32_t peer, uint64_t tag);
+
+    /**
+     * Right after one of the calls above has begun something: its event, if it is there already. `progress` does not
+     * hand it out then. What it points to stays until the next call. False: it comes by `progress`. NULL: each does.
+     */
+    bool (*answer)(void *self, uint32_t peer, uint64_t tag, struct port_event *event);
 
     /**
      * Gives up whatever is under way with that tag: no event of it comes any more but the PORT_QUIET promised. Called

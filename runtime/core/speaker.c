@@ -4,8 +4,7 @@
 
 #include <stdlib.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "base/hash.h"
 
 #include "core/post_inside.h"
 #include "core/state.h"

@@ -402,6 +402,14 @@ bool faults_pending(const struct faults *f)
     return f->held != NULL;
 }
 
+static bool fault_answer(void *self, uint32_t peer, uint64_t tag, struct port_event *event)
+{
+    struct faults *f = self;
+    const struct path *under = &f->under.path;
+    return under->answer != NULL && under->answer(under->self, peer, tag, event) &&
+           faults_filter(f, clock_now_ns(), event, 1) == 1;
+}
+
 static int fault_progress(void *self, struct port_event *events, int max)
 {
     struct faults *f = self;
@@ -436,6 +444,7 @@ static void port_fill(struct faults *f)
                                      .board = fault_board,
                                      .move = fault_move,
                                      .settle = fault_settle,
+                                     .answer = fault_answer,
                                      .park = fault_park,
                                      .ended = fault_ended,
                                      .progress = fault_progress,

@@ -261,6 +261,12 @@ static int route_settle(void *self, uint32_t peer, uint64_t tag)
     return to->settle(to->self, peer, tag);
 }
 
+static bool route_answer(void *self, uint32_t peer, uint64_t tag, struct port_event *event)
+{
+    const struct path *to = path_to(self, peer);
+    return to->answer != NULL && to->answer(to->self, peer, tag, event);
+}
+
 static enum path_park route_park(void *self, uint32_t peer, uint64_t tag)
 {
     const struct path *to = path_to(self, peer);
@@ -391,6 +397,7 @@ static void port_fill(struct paths *p)
                                      .board = route_board,
                                      .move = route_move,
                                      .settle = route_settle,
+                                     .answer = route_answer,
                                      .park = route_park,
                                      .ended = route_ended,
                                      .progress = all_progress,

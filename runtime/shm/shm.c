@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 #include <utlist.h>
 
+#include "base/hash.h"
 #include "base/look.h"
 #include "observe/log.h"
 #include "observe/timeline.h"
@@ -17,11 +16,11 @@
 #define JOBS_MOST 256                       /* handed to the workers and not yet collected */
 #define INLINE_A_TURN (UINT64_C(256) << 10) /* bytes of several short copies in one turn */
 
-/* An answer that is known at once and told at the next progress. */
+/* An answer that is known at once. Who asked takes it, or it is told at the next progress. */
 struct answer {
     struct answer *prev, *next;
     struct port_event event;
-    uint8_t data[];
+    uint8_t data[]; /* event.bytes of them */
 };
 
 /* Copies under way for one leg. */
@@ -46,6 +45,7 @@ struct shm {
     uint64_t inline_bytes, inlined; /* inlined: since the last progress */
     uint64_t queued, queued_most;   /* bytes that copy workers have or that wait for them, also of what was given up */
     struct answer *answers, *told;  /* told: handed out, freed at the next progress */
+    struct answer *taken;           /* the last one that who asked took: its data stay until the next call */
     struct looking look_ends, look_answers; /* at ends of copies, and at answers */
     bool answers_first;                     /* in the last progress */
     struct neighbour neighbours[];          /* by rank */
@@ -55,12 +55,19 @@ struct shm {
 
 static struct answer *answer_add(struct shm *s, enum port_event_kind kind, uint64_t tag, uint32_t bytes)
 {
-    struct answer *a = malloc(sizeof *a + bytes);
+    struct answer *a = spare_calloc(sizeof *a + bytes);
     if (a == NULL)
         return NULL;
     a->event = (struct port_event){.kind = kind, .tag = tag, .data = a->data, .bytes = bytes};
     DL_APPEND(s->answers, a);
     return a;
+}
+
+/* NULL is ignored. */
+static void answer_free(struct answer *a)
+{
+    if (a != NULL)
+        spare_free(a, sizeof *a + a->event.bytes);
 }
 
 static void answers_drop(struct shm *s, uint64_t tag)
@@ -70,7 +77,7 @@ static void answers_drop(struct shm *s, uint64_t tag)
     {
         if (a->event.tag == tag) {
             DL_DELETE(s->answers, a);
-            free(a);
+            answer_free(a);
         }
     }
 }
@@ -81,7 +88,7 @@ static void answers_free(struct answer **list)
     DL_FOREACH_SAFE(*list, a, next)
     {
         DL_DELETE(*list, a);
-        free(a);
+        answer_free(a);
     }
 }
 
@@ -111,7 +118,7 @@ static struct copying *copying_of(struct shm *s, uint64_t tag)
 
 static struct copying *copying_add(struct shm *s, const struct path_leg *leg)
 {
-    struct copying *c = calloc(1, sizeof *c);
+    struct copying *c = spare_calloc(sizeof *c);
     if (c == NULL)
         return NULL;
     c->tag = leg->tag;
@@ -119,7 +126,7 @@ static struct copying *copying_add(struct shm *s, const struct path_leg *leg)
     c->write = leg->write;
     HASH_ADD(hh, s->copying, tag, sizeof c->tag, c);
     if (c->hh.tbl == NULL) {
-        free(c);
+        spare_free(c, sizeof *c);
         return NULL;
     }
     return c;
@@ -128,7 +135,7 @@ static struct copying *copying_add(struct shm *s, const struct path_leg *leg)
 static void copying_remove(struct shm *s, struct copying *c)
 {
     HASH_DEL(s->copying, c);
-    free(c);
+    spare_free(c, sizeof *c);
 }
 
 static void trace(const struct shm *s, const struct copy_end *end, const char *what)
@@ -141,6 +148,16 @@ static void trace(const struct shm *s, const struct copy_end *end, const char *w
                                                                  .what = end->worker,
                                                                  .name = what,
                                                                  .bytes = end->bytes});
+}
+
+/* Whether another process's memory could not be reached, and why, is the operator's to know. */
+static void log_failure(const struct shm *s, const struct copy_end *end, uint32_t peer, bool write)
+{
+    if (end->error == BATON_ESYSTEM)
+        log_line(s->log, LOG_ERROR, "cross-memory attach %s rank %u failed: %s: is the memory of one side gone?",
+                 write ? "to" : "from", peer, strerror(end->cause));
+    if (end->error == BATON_EPEER && process_is(&s->neighbours[peer].segment.process) == PROCESS_ALIVE)
+        log_line(s->log, LOG_ERROR, "rank %u has become another program (execve): its memory is reached no more", peer);
 }
 
 /* True: the event is to be told. */
@@ -157,12 +174,7 @@ static bool job_ended(struct shm *s, const struct copy_end *end, struct port_eve
     if (last && !parked && end->error == 0 && c->board != 0)
         generation = read_word(&s->neighbours[c->peer].segment, c->board);
     s->queued -= end->bytes;
-    if (end->error == BATON_ESYSTEM)
-        log_line(s->log, LOG_ERROR, "cross-memory attach %s rank %u failed: %s: is the memory of one side gone?",
-                 c->write ? "to" : "from", c->peer, strerror(end->cause));
-    if (end->error == BATON_EPEER && process_is(&s->neighbours[c->peer].segment.process) == PROCESS_ALIVE)
-        log_line(s->log, LOG_ERROR, "rank %u has become another program (execve): its memory is reached no more",
-                 c->peer);
+    log_failure(s, end, c->peer, c->write);
     if (last)
         copying_remove(s, c);
     *event = (struct port_event){.kind = parked ? PORT_QUIET : PORT_MOVED,
@@ -214,14 +226,12 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 
 /*
  * A worker sleeps, and takes 20 to 30 us to wake; a short copy takes less. One that would overtake others of its turn
- * waits for a worker too, so that small transfers do not keep the reactor from its messages. Cross-memory attach may
- * have to wait for the other process's memory: workers do that.
+ * waits for a worker too, so that small transfers do not keep the reactor from its messages.
  */
 static bool is_for_reactor(const struct shm *s, const struct copy_job *job)
 {
     const uint64_t most = s->inline_bytes < INLINE_A_TURN ? s->inline_bytes : INLINE_A_TURN;
-    return job->bytes <= s->inline_bytes && job->attached == NULL && s->queued == 0 &&
-           (s->inlined == 0 || s->inlined + job->bytes <= most);
+    return job->bytes <= s->inline_bytes && s->queued == 0 && (s->inlined == 0 || s->inlined + job->bytes <= most);
 }
 
 /* False: no memory, and nothing was copied. Workers have nothing of the leg. */
@@ -236,6 +246,7 @@ static bool copy_here(struct shm *s, const struct path_leg *leg, uint64_t board,
     if (board != 0 && end.error == 0)
         a->event.generation = read_word(&s->neighbours[leg->peer].segment, board);
     trace(s, &end, "copy");
+    log_failure(s, &end, leg->peer, leg->write);
     s->inlined += end.bytes;
     return true;
 }
@@ -294,6 +305,21 @@ static int shm_settle(void *self, uint32_t peer, uint64_t tag)
     /* copy_collect acquired the workers' last stores, which they fenced: messages sent from now on come after them. */
     atomic_thread_fence(memory_order_seq_cst);
     return answer_add(self, PORT_SETTLED, tag, 0) != NULL ? 0 : BATON_EAGAIN;
+}
+
+/* What was asked last is the last answer. */
+static bool shm_answer(void *self, uint32_t peer, uint64_t tag, struct port_event *event)
+{
+    struct shm *s = self;
+    struct answer *a = s->answers != NULL ? s->answers->prev : NULL;
+    (void)peer;
+    if (a == NULL || a->event.tag != tag)
+        return false;
+    DL_DELETE(s->answers, a);
+    answer_free(s->taken);
+    s->taken = a;
+    *event = a->event;
+    return true;
 }
 
 static enum path_park shm_park(void *self, uint32_t peer, uint64_t tag)
@@ -403,6 +429,7 @@ static int shm_close(void *self)
     }
     answers_free(&s->answers);
     answers_free(&s->told);
+    answer_free(s->taken);
     for (uint32_t i = 0; i < s->num_ranks; i++)
         process_forget(&s->neighbours[i].segment.process);
     free(s);
@@ -416,6 +443,7 @@ void shm_path(struct shm *s, struct path *out)
                          .board = shm_board,
                          .move = shm_move,
                          .settle = shm_settle,
+                         .answer = shm_answer,
                          .park = shm_park,
                          .ended = shm_ended,
                          .progress = shm_progress,

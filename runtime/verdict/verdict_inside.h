@@ -3,8 +3,7 @@
 #ifndef BATON_VERDICT_VERDICT_INSIDE_H
 #define BATON_VERDICT_VERDICT_INSIDE_H
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "base/hash.h"
 
 #include "core/state.h"
 #include "core/timer.h"

@@ -83,6 +83,12 @@ static int tables_from(const uint32_t *entry, uint32_t count, struct plan_tables
 int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, struct plan_tables *tables,
                       uint32_t **entries)
 {
+    return wire_table_decode_into(in, bytes, slot, generation, NULL, 0, tables, entries);
+}
+
+int wire_table_decode_into(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t *room,
+                           uint32_t num_room, struct plan_tables *tables, uint32_t **entries)
+{
     uint8_t header[WIRE_TABLE_HEADER];
     if (bytes < sizeof header)
         return BATON_ESTALE;
@@ -98,7 +104,7 @@ int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t
     uint64_t checksum = get64(&r);
     if (!good || bytes < wire_table_bytes(count))
         return BATON_ESTALE;
-    uint32_t *entry = malloc(count > 0 ? count * sizeof *entry : 1);
+    uint32_t *entry = room != NULL && count <= num_room ? room : malloc(count > 0 ? count * sizeof *entry : 1);
     if (entry == NULL)
         return BATON_ENOMEM;
     memcpy(entry, in + WIRE_TABLE_HEADER, count * sizeof *entry);
@@ -110,7 +116,8 @@ int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t
     if (rc == 0 && magic == TABLES_MAGIC)
         rc = tables_from(entry, count, &found);
     if (rc != 0) {
-        free(entry);
+        if (entry != room)
+            free(entry);
         return rc;
     }
     *tables = found;

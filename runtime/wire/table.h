@@ -33,5 +33,8 @@ void wire_table_encode(uint32_t slot, uint64_t generation, const struct plan_tab
  */
 int wire_table_decode(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, struct plan_tables *tables,
                       uint32_t **entries);
+/** The same into `room` where the entries fit there: then *entries is that, and is not freed. */
+int wire_table_decode_into(const uint8_t *in, uint64_t bytes, uint32_t slot, uint64_t generation, uint32_t *room,
+                           uint32_t num_room, struct plan_tables *tables, uint32_t **entries);
 
 #endif

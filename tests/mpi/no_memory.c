@@ -55,6 +55,20 @@ void *__wrap_calloc(size_t num, size_t bytes)
     return is_given() ? __real_calloc(num, bytes) : NULL;
 }
 
+/* Nothing is kept: what is asked for again may fail again. */
+void *__wrap_spare_calloc(size_t bytes);
+void __wrap_spare_free(void *memory, size_t bytes);
+void *__wrap_spare_calloc(size_t bytes)
+{
+    return __wrap_calloc(1, bytes);
+}
+
+void __wrap_spare_free(void *memory, size_t bytes)
+{
+    (void)bytes;
+    free(memory);
+}
+
 void *__wrap_realloc(void *at, size_t bytes)
 {
     return is_given() ? __real_realloc(at, bytes) : NULL;

@@ -62,6 +62,8 @@ struct world_message {
     struct wire_message m;
 };
 
+struct due;
+
 struct world {
     struct settings settings;
     struct logger log;
@@ -78,6 +80,8 @@ struct world {
     bool zero_tail;     /* likewise: BATON_WANT_ZERO_TAIL */
     uint64_t chunk;     /* bytes that a move takes at most */
     bool asks;          /* no path reads a generation by itself, behind the last bytes */
+    bool at_once;       /* paths within a node have done what is asked of them when the call returns */
+    struct due *taken;  /* the answer that was taken at once last */
     uint32_t slots;     /* how many moves may be under way between two ranks; 0: any number */
     uint64_t batch_ns;  /* all that comes to a rank within this time comes in one step, at its end */
     uint32_t attempt;   /* of the offers and wants that the world_ functions submit */

@@ -82,23 +82,29 @@ static void push(struct storm *s, struct storm_due *d)
     sift_up(s, s->num_due - 1);
 }
 
-static struct storm_due *pop(struct storm *s)
+static void sift_down(struct storm *s, uint32_t i)
 {
-    struct storm_due *first = s->heap[0];
-    s->heap[0] = s->heap[--s->num_due];
-    for (uint32_t i = 0;;) {
+    for (;;) {
         uint32_t least = i, l = 2 * i + 1, r = l + 1;
         if (l < s->num_due && before(s->heap[l], s->heap[least]))
             least = l;
         if (r < s->num_due && before(s->heap[r], s->heap[least]))
             least = r;
         if (least == i)
-            return first;
+            return;
         struct storm_due *down = s->heap[i];
         s->heap[i] = s->heap[least];
         s->heap[least] = down;
         i = least;
     }
+}
+
+static struct storm_due *pop(struct storm *s)
+{
+    struct storm_due *first = s->heap[0];
+    s->heap[0] = s->heap[--s->num_due];
+    sift_down(s, 0);
+    return first;
 }
 
 static void due_free(struct storm_due *d)
@@ -111,6 +117,9 @@ void storm_drop_all(struct storm *s)
 {
     while (s->num_due > 0)
         due_free(s->heap[--s->num_due]);
+    for (uint32_t i = 0; i < s->num_ranks; i++)
+        if (s->ranks[i].answered != NULL)
+            due_free(s->ranks[i].answered);
     free(s->heap);
     s->heap = NULL;
     s->heap_room = 0;
@@ -560,23 +569,6 @@ static void hear_bells(struct storm *s, uint32_t from)
     }
 }
 
-void storm_port(struct storm_rank *r)
-{
-    r->port = (struct port){.path = {.self = r,
-                                     .read = port_read,
-                                     .board = port_board,
-                                     .move = port_move,
-                                     .settle = port_settle,
-                                     .park = port_park,
-                                     .ended = port_ended},
-                            .self = r,
-                            .send = port_send,
-                            .raise = port_raise,
-                            .alive = port_alive,
-                            .sum = port_sum,
-                            .zero = port_zero};
-}
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 #define SEGMENT_BOARD 4096u
@@ -827,6 +819,79 @@ static bool prove(struct storm *s, struct storm_due *d)
     d->at = d->touch + draw(s, d->to, d->from, STORM_MS / 5);
     push(s, d);
     return true;
+}
+
+/* ---- answers at once --------------------------------------------------------------------------------------------- */
+
+/* Whether paths within a node answer at once, as copies by the reactor do: in every other run. */
+static bool answers_at_once(const struct storm *s)
+{
+    return s->seed / 4 % 2 == 1;
+}
+
+/* Takes the only operation of that tag out of the heap, of several none. NULL: there is none, or it waits for more. */
+static struct storm_due *take_only(struct storm *s, uint32_t rank, uint64_t tag)
+{
+    uint32_t at = UINT32_MAX;
+    for (uint32_t i = 0; i < s->num_due; i++) {
+        const struct storm_due *d = s->heap[i];
+        if (d->tag != tag || d->to != rank || d->kind == DUE_MESSAGE || d->kind == DUE_PLAN || d->kind == DUE_BELL)
+            continue;
+        if (at != UINT32_MAX || d->parked || d->touched != (d->kind == DUE_SETTLE))
+            return NULL;
+        at = i;
+    }
+    if (at == UINT32_MAX)
+        return NULL;
+    struct storm_due *d = s->heap[at];
+    s->heap[at] = s->heap[--s->num_due];
+    for (uint32_t i = s->num_due / 2; i-- > 0;)
+        sift_down(s, i);
+    return d;
+}
+
+static bool port_answer(void *self, uint32_t peer, uint64_t tag, struct port_event *event)
+{
+    struct storm_rank *r = self;
+    struct storm *s = r->storm;
+    if (!answers_at_once(s) || !shares_node(s, r->rank, peer) || storm_hash(s->seed ^ tag * 31 ^ r->steps) % 4 == 0)
+        return false;
+    struct storm_due *d = take_only(s, r->rank, tag);
+    if (d == NULL)
+        return false;
+    d->touched = true;
+    touch(s, d);
+    if (d->kind == DUE_MOVE) {
+        come(s, d);
+        if (d->board != 0 && d->error == 0)
+            d->generation = s->ranks[d->from].board[(d->board - SEGMENT_BOARD) / 8];
+        storm_note_come(r, d->from, d->tag);
+    }
+    const bool is_told = event_of(s, d, event);
+    if (is_told)
+        storm_cover(r, event);
+    if (r->answered != NULL)
+        due_free(r->answered);
+    r->answered = d; /* its data stay until the next one */
+    return is_told;
+}
+
+void storm_port(struct storm_rank *r)
+{
+    r->port = (struct port){.path = {.self = r,
+                                     .read = port_read,
+                                     .board = port_board,
+                                     .move = port_move,
+                                     .settle = port_settle,
+                                     .answer = port_answer,
+                                     .park = port_park,
+                                     .ended = port_ended},
+                            .self = r,
+                            .send = port_send,
+                            .raise = port_raise,
+                            .alive = port_alive,
+                            .sum = port_sum,
+                            .zero = port_zero};
 }
 
 static void deliver(struct storm *s)

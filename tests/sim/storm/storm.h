@@ -103,10 +103,11 @@ struct storm_rank {
     struct port_handoff late_words; /* see port.c */
     struct rings *owed;             /* to other ranks */
     struct bell bell;
-    uint32_t rings;     /* of the bell, that were heard */
-    bool wakes;         /* it will be stepped, since it was rung or told of a lease */
-    uint32_t *block_of; /* by element of the pool */
-    uint32_t *owner;    /* by block: the number of the call that it belongs to; 0: none */
+    uint32_t rings;             /* of the bell, that were heard */
+    struct storm_due *answered; /* what its core took at once last */
+    bool wakes;                 /* it will be stepped, since it was rung or told of a lease */
+    uint32_t *block_of;         /* by element of the pool */
+    uint32_t *owner;            /* by block: the number of the call that it belongs to; 0: none */
 };
 
 struct storm_pair {
