@@ -60,13 +60,6 @@ uint32_t blocks_pool_blocks(const struct options *o, uint64_t least, uint64_t bl
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Regions of a cache that lie apart from each other, so that Baton joins none of them. */
-enum own_kind {
-    OWN_SLAB,    /* none of its own: Baton allocates the cache */
-    OWN_PRIVATE, /* anonymous pages of this process */
-    OWN_MAPPED,  /* each region a memfd of its own, whose descriptor stays open */
-    OWN_KINDS
-};
-
 struct own {
     enum own_kind kind;
     uint32_t num;

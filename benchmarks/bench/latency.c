@@ -184,7 +184,8 @@ static void run_part(struct bench *b, uint32_t num_layers, const struct part *p)
     context_set("BATON_TUNE", p->state == STATE_SPINNING ? p->spinning : p->tune);
     b->busy.wanted = o->busy || p->state == STATE_BUSY;
     scene_open(b, &scene,
-               &(struct scene_form){.num_layers = num_layers,
+               &(struct scene_form){.memory = o->latency.memory,
+                                    .num_layers = num_layers,
                                     .block_bytes = p->block_bytes,
                                     .num_blocks = blocks_pool_blocks(o, POOL_LEAST, num_layers * p->block_bytes),
                                     .max_batch = (uint32_t)option_list_most(&o->batch)});

@@ -28,6 +28,8 @@ static const struct option_choice states[] = {{"asleep", STATE_ASLEEP},
                                               {"busy", STATE_BUSY},
                                               {"all", STATE_ALL},
                                               {NULL, 0}};
+static const struct option_choice memories[] = {
+    {"slab", OWN_SLAB}, {"private", OWN_PRIVATE}, {"mapped", OWN_MAPPED}, {NULL, 0}};
 static const struct option_choice calls[] = {{"want", 1u << FROM_WANT},
                                              {"offer", 1u << FROM_OFFER},
                                              {"ready", 1u << FROM_READY},
@@ -109,6 +111,8 @@ static const struct option_row rows[] = {
      "latency: the calls from which a transfer is timed: want (its offer is there), offer (its want waits), ready (the "
      "second of two layers), or all (want)",
      .read = read_calls, .field = offsetof(struct options, latency.from)},
+    {"memory", "KIND", "latency: caches that Baton allocates (slab), or the engines' own, private or mapped (slab)",
+     OPTION_CHOICE(struct options, latency.memory, memories)},
     {"verdicts", NULL, "latency: both engines ask for verdicts, and the time ends with that of the want",
      OPTION_SWITCH(struct options, latency.verdicts)},
     {"with", "VAR=VALUE", "interference: measure what this setting costs, instead of Baton as a whole",
@@ -314,6 +318,7 @@ static const struct {
     {"stop-engines", BIT(FAIRNESS)},
     {"state", BIT(LATENCY)},
     {"from", BIT(LATENCY)},
+    {"memory", BIT(LATENCY)},
     {"verdicts", BIT(LATENCY)},
     {"with", BIT(INTERFERENCE)},
     {"network", BIT(DISTANCES)},
@@ -428,5 +433,7 @@ char *options_tuned(const char *given, const char *changes)
         at += length;
     }
     strcpy(out + used, changes);
+    if (changes[0] == '\0')
+        out[0] = '\0'; /* none at all */
     return out;
 }

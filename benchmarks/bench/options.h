@@ -40,8 +40,17 @@ enum bench_state { STATE_ASLEEP, STATE_POLLED, STATE_STREAK, STATE_SPINNING, STA
 /* The calls from which latency times a transfer. */
 enum bench_from { FROM_WANT, FROM_OFFER, FROM_READY, FROM_CALLS };
 
+/* Whose memory a cache is. */
+enum own_kind {
+    OWN_SLAB,    /* none of the benchmark's own: Baton allocates the cache */
+    OWN_PRIVATE, /* anonymous pages of this process */
+    OWN_MAPPED,  /* each region a memfd of its own, whose descriptor stays open */
+    OWN_KINDS
+};
+
 /* What latency alone takes. */
 struct latency_options {
+    enum own_kind memory;
     enum bench_state state;
     unsigned from; /* bit FROM_... for each call */
     bool verdicts; /* both engines ask for them */
@@ -87,8 +96,8 @@ const char *options_state_name(enum bench_state state);
 const char *options_from_name(enum bench_from from);
 
 /**
- * A value of BATON_TUNE (NULL: it is not set) with these tunables in place of those of the same names: malloc'ed, or
- * NULL, no memory.
+ * A value of BATON_TUNE (NULL: it is not set) with these tunables in place of those of the same names, or with none at
+ * all (""): malloc'ed, or NULL, no memory.
  */
 char *options_tuned(const char *given, const char *changes);
 

@@ -32,7 +32,7 @@ _baton_options() {
         ;;
     baton-bench)
         options='--block --batch --blocks --regions --pool --iters --transfers --seconds --seed --want-ms --stop-engine'
-        options+=' --stop-seconds --load --stop-engines --network --with --state --from --verdicts --busy --pin --format --csv --table --json --version --help'
+        options+=' --stop-seconds --load --stop-engines --network --with --state --from --memory --verdicts --busy --pin --format --csv --table --json --version --help'
         ;;
     esac
 }
@@ -66,8 +66,9 @@ _baton_value() {
     baton-serve:--sabotage) choices='flip lose' ;;
     *:--require-path) choices='shm rma' ;;
     *:--format) choices='table csv osu' ;;
-    *:--state) choices='asleep polled spinning busy all' ;;
+    *:--state) choices='asleep polled streak spinning busy all' ;;
     *:--from) choices='want offer ready all' ;;
+    *:--memory) choices='slab private mapped' ;;
     *:--sabotage) choices='flip head stale short late' ;;
     esac
     [[ -z $choices ]] || kind=word

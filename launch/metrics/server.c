@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <microhttpd.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -21,14 +22,19 @@
  */
 static bool is_for_here(struct MHD_Connection *client)
 {
-    static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
+    static const char *const names[] = {"localhost", "[::1]"};
     const char *host = MHD_lookup_connection_value(client, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-    for (size_t i = 0; host != NULL && i < sizeof names / sizeof names[0]; i++) {
+    if (host == NULL)
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const size_t length = strlen(names[i]);
         if (strncasecmp(host, names[i], length) == 0 && (host[length] == '\0' || host[length] == ':'))
             return true;
     }
-    return host == NULL;
+    char address[INET_ADDRSTRLEN];
+    struct endpoint named;
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(host, ":"), host);
+    return inet_pton(AF_INET, address, &named.address) == 1 && endpoint_is_local(&named);
 }
 
 /* `text`: malloc'ed; NULL: the status says all. */

@@ -52,7 +52,7 @@ int flows_between(const struct flows_source *s, const struct serve_place *places
         from = &places[flows_first_rank(s->sizes, JOB_PREFILL, prefill)];
         to = &places[flows_first_rank(s->sizes, JOB_DECODE, decode)];
     }
-    return serve_find(s->serve, from, to, s->sizes[JOB_PREFILL].engines + decode - prefill - 1, why);
+    return serve_find(s->serve, from, to, plan_turn("decode0") + decode, why);
 }
 
 static int add_engine_pair(struct list *l, const struct flows_source *s, const struct serve_place *places,

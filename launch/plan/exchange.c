@@ -121,7 +121,7 @@ static int add_consumer(struct exchange *x, uint32_t consumer, struct why *why)
     struct cache to;
     x->first_pair[consumer] = x->num_pairs;
     int n = exchange_sources(x->prefill, x->prefill->members, &x->decode->members[consumer], consumer,
-                             x->prefill->source.size.engines - 1, &parts, why);
+                             plan_turn("decode0"), &parts, why);
     if (n < 0)
         return -1;
     int rc = engine_cache(x->decode, consumer, &to, why);

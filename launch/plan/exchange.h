@@ -37,7 +37,7 @@ void exchange_fini(struct exchange *x);
 /**
  * The parts of a consumer's cache and the producer's rank that each comes from (*out: free it), by plan_sources among
  * the ranks that hold its layers. `members` are the prefill engine's ranks and `me` is the consumer, which may have
- * other places than the engines'. `turn`: as plan_sources takes the engine's number. Their number, or -1 with *why.
+ * other places than the engines'. `turn`: of the consumer's engine (plan_turn). Their number, or -1 with *why.
  */
 int exchange_sources(const struct engine *prefill, const struct plan_member *members, const struct plan_member *me,
                      uint32_t consumer, uint32_t turn, struct plan_source **out, struct why *why);

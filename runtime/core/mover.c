@@ -360,8 +360,11 @@ static void hear_at_once(struct core *core, struct mover *m)
 {
     const struct path *path = &core->c.port->path;
     struct port_event event;
-    if (path->answer != NULL && path->answer(path->self, m->peer, m->op.tag, &event))
-        mover_on_event(core, &m->op, &event);
+    if (path->answer == NULL || !path->answer(path->self, m->peer, m->op.tag, &event))
+        return;
+    if (event.at_ns > core->now) /* what it took is a part of the call's time */
+        core->now = event.at_ns;
+    mover_on_event(core, &m->op, &event);
 }
 
 /* A mover that asks gets a turn. False: it was refused. */

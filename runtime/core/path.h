@@ -5,7 +5,7 @@
  * port of the protocol core has such a table too, which reaches every rank: front fills it by routing each call to the
  * path of that rank, the simulator fills it by itself.
  *
- * THREAD. All calls are for whoever makes turns (front/turns.h). None blocks and none calls back.
+ * THREAD. All calls are for whoever makes turns (front/turns.h). None waits for a peer, and none calls back.
  * COMPLETION. Whatever was begun ends by an event with the tag of the call, which a later `progress` hands out, or
  * `answer` at once. PORT_QUIET is the last event of a tag that was parked. Tags are the core's, and never used twice.
  * ERRORS. A call returns 0 or an error. After an error no event comes, but an operation may have begun all the same:

@@ -59,6 +59,7 @@ struct port_event {
     uint64_t moved;      /* MOVED: bytes, also of those that failed */
     uint64_t runs;       /* MOVED: runs moved by MPI; 0 for copies */
     uint64_t generation; /* BOARD; MOVED: as read behind the last bytes of a leg, or 0: not read */
+    uint64_t at_ns;      /* of an answer: when it was there, by the clock that steps are told; 0: at once */
 };
 
 #endif

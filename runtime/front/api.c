@@ -274,7 +274,7 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
             return error_set(BATON_EENGINE, "no engine is called %.63s", p->consumers[i]);
         for (uint32_t k = 0; k < i; k++)
             if (offer->seats[k] == offer->seats[i])
-                return error_set(BATON_EINVAL, "engine %.31s is named twice", p->consumers[i]);
+                return error_set(BATON_EINVAL, "engine %.63s is named twice", p->consumers[i]);
     }
     return 0;
 }

@@ -15,7 +15,7 @@
 #define APART_NS (50 * CLOCK_NS_PER_US)     /* polls with longer pauses do not follow each other at once */
 #define UNRUNG_NS (50 * CLOCK_NS_PER_US)    /* so long after a turn who only polls makes one, though nobody rang */
 #define LATE_NS (2 * CLOCK_NS_PER_MS)       /* a reactor that wakes later than so has no CPU */
-#define TURNS_A_TRANSFER 4                  /* to take it, move it, read its generation and end it */
+#define TURNS_A_TRANSFER 4                  /* of one whose answers come later: take it, move it, prove it, end it */
 #define BLOCKS_MOST 4096                    /* of a call that a caller's turn takes: about 10 us for their tables */
 
 void turns_init(struct turns *t)

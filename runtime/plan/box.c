@@ -174,9 +174,9 @@ uint32_t plan_turn(const char *engine)
         digits--;
     for (const char *at = digits; at < end; at++)
         number = 10 * number + (uint32_t)(*at - '0');
-    for (const char *at = engine; at < end; at++)
+    for (const char *at = engine; at < digits; at++)
         hash = 31 * hash + (uint8_t)*at;
-    return digits < end ? number : hash;
+    return hash + number;
 }
 
 /* The consumer's index in its engine and its engine's turn, which decide whose turn it is among equals. */

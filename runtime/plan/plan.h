@@ -132,8 +132,9 @@ bool plan_member_covers(const struct plan_member *m, const struct plan_box *box)
 #define PLAN_CELLS_MAX 4096
 
 /**
- * An engine's turn among those that want the same: the number at the end of its name ("decode3": 3), or a hash of a
- * name without one. It is the same for all ranks, whoever else is there and whenever they came.
+ * An engine's turn among those that want the same: the number at the end of its name, counted from a hash of what
+ * stands before it (that of "decode3" is three after that of "decode0"). It is the same for all ranks, whoever else is
+ * there and whenever they came.
  */
 uint32_t plan_turn(const char *engine);
 

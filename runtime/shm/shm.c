@@ -8,6 +8,7 @@
 
 #include <utlist.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/look.h"
 #include "observe/log.h"
@@ -15,6 +16,8 @@
 
 #define JOBS_MOST 256                       /* handed to the workers and not yet collected */
 #define INLINE_A_TURN (UINT64_C(256) << 10) /* bytes of several short copies in one turn */
+#define SLOW_NS (200 * CLOCK_NS_PER_US)     /* an attach of inline_bytes takes 20 to 60 us; longer: it had to wait */
+#define SLOW_FOR_NS CLOCK_NS_PER_S
 
 /* An answer that is known at once. Who asked takes it, or it is told at the next progress. */
 struct answer {
@@ -35,6 +38,7 @@ struct copying {
 struct neighbour {
     struct shm_segment segment;
     struct shm_memory memory;
+    uint64_t slow_ns; /* until then its memory is reached by workers alone: the last attach here took long */
 };
 
 struct shm {
@@ -226,10 +230,15 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 
 /*
  * A worker sleeps, and takes 20 to 30 us to wake; a short copy takes less. One that would overtake others of its turn
- * waits for a worker too, so that small transfers do not keep the reactor from its messages.
+ * waits for a worker too, so that small transfers do not keep the reactor from its messages. Cross-memory attach waits
+ * while the other process changes its mappings (a fork, a large munmap): a peer that took long is left to workers for a
+ * while.
  */
-static bool is_for_reactor(const struct shm *s, const struct copy_job *job)
+static bool is_for_reactor(const struct shm *s, const struct path_leg *leg, const struct copy_job *job)
 {
+    const uint64_t slow_ns = s->neighbours[leg->peer].slow_ns;
+    if (job->attached != NULL && slow_ns != 0 && clock_now_ns() < slow_ns)
+        return false;
     const uint64_t most = s->inline_bytes < INLINE_A_TURN ? s->inline_bytes : INLINE_A_TURN;
     return job->bytes <= s->inline_bytes && s->queued == 0 && (s->inlined == 0 || s->inlined + job->bytes <= most);
 }
@@ -240,9 +249,13 @@ static bool copy_here(struct shm *s, const struct path_leg *leg, uint64_t board,
     struct answer *a = answer_add(s, PORT_MOVED, job->tag, 0);
     if (a == NULL)
         return false;
+    const uint64_t began = job->attached != NULL ? clock_now_ns() : 0;
     const struct copy_end end = copy_now(job);
     a->event.moved = end.bytes;
     a->event.error = end.error;
+    a->event.at_ns = clock_now_ns();
+    if (began != 0 && a->event.at_ns - began > SLOW_NS)
+        s->neighbours[leg->peer].slow_ns = a->event.at_ns + SLOW_FOR_NS;
     if (board != 0 && end.error == 0)
         a->event.generation = read_word(&s->neighbours[leg->peer].segment, board);
     trace(s, &end, "copy");
@@ -293,7 +306,7 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
                            .is_timed = s->log->timeline != NULL,
                            .tag = leg->tag};
     const uint64_t board = !job.more && holds_word(&peer->segment, leg->board) ? leg->board : 0;
-    if (!(is_for_reactor(s, &job) ? copy_here(s, leg, board, &job) : copy_there(s, leg, board, &job)))
+    if (!(is_for_reactor(s, leg, &job) ? copy_here(s, leg, board, &job) : copy_there(s, leg, board, &job)))
         return BATON_EAGAIN;
     *leg->cursor = behind;
     return (int64_t)job.bytes;

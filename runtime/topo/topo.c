@@ -9,6 +9,7 @@
 #include "topo/components.h"
 
 #include <hwloc.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -166,10 +167,12 @@ static void find_nearest(hwloc_topology_t topology, hwloc_const_cpuset_t set, su
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* A name has up to 64 bytes on Linux: the last of so many is left out. */
 static void read_host(char *host, size_t size)
 {
-    if (gethostname(host, size) == 0)
-        host[size - 1] = '\0'; /* a name that was cut may not end in one */
+    char name[HOST_NAME_MAX + 1] = "";
+    if (gethostname(name, sizeof name) == 0)
+        snprintf(host, size, "%.*s", (int)size - 1, name);
     else
         host[0] = '\0';
 }

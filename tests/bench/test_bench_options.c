@@ -106,6 +106,9 @@ static void every_option(void **state)
     assert_int_equal(good("latency --from all").latency.from, (1 << FROM_CALLS) - 1);
     assert_string_equal(options_from_name(FROM_READY), "ready");
     assert_true(good("latency --verdicts").latency.verdicts);
+    assert_int_equal(good("latency").latency.memory, OWN_SLAB);
+    assert_int_equal(good("latency --memory private").latency.memory, OWN_PRIVATE);
+    assert_int_equal(good("latency --memory mapped").latency.memory, OWN_MAPPED);
     const struct options osu = good("latency --format osu");
     assert_int_equal(osu.format, FORMAT_OSU);
     assert_int_equal(osu.latency.state, STATE_POLLED);
@@ -173,6 +176,8 @@ static void what_is_wrong_is_said(void **state)
         {"pull --state all", "pull takes no --state"}, /* nor what it has anyway */
         {"pull --from want", "pull takes no --from"},
         {"pull --verdicts", "pull takes no --verdicts"},
+        {"pull --memory private", "pull takes no --memory"},
+        {"latency --memory device", "--memory must be one of slab, private, mapped"},
         {"pull --load 1G", "pull takes no --load"},
         {"push --stop-engines 1", "push takes no --stop-engines"},
         {"pull --blocks 2", "pull takes no --blocks"},
@@ -225,6 +230,7 @@ static void tunables_are_replaced_by_name(void **state)
         {"rma_bytes=4M,spin_us=0,nice=1", "spin_us=1", "rma_bytes=4M,nice=1,spin_us=1"},
         {"spin_us=0,nice=1", "nice=2,spin_us=1", "nice=2,spin_us=1"},
         {"spin=0,spin_us_more=2", "spin_us=1", "spin=0,spin_us_more=2,spin_us=1"},
+        {"nice=2", "", ""},
         {"nice", "nice=2", "nice=2"}, /* it is no tunable: the one that is replaces it */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -46,6 +46,23 @@ static void a_want_is_done_in_the_step_that_takes_it(void **state)
     world_fini(&w);
 }
 
+/* What the path took within the step is a part of the call's time. */
+static void the_time_of_answers_counts(void **state)
+{
+    (void)state;
+    WORLD(w, one_to_one);
+    warm(&w, 1, 1);
+    w.chunk = UINT64_MAX;
+    w.answer_ns = MS; /* the table, then the bytes with the generation */
+    world_offer(&w, 0, "key", 3, 1, TOKENS, 1000);
+    baton_id_t d = world_want(&w, 1, "P", "key", 1, 2, TOKENS, 1000);
+    DONE(&w, 1, d);
+    assert_int_equal(world_event(&w, 1, d)->wait_ns, 0);
+    assert_int_equal(world_event(&w, 1, d)->total_ns, 2 * MS);
+    world_run(&w, w.now + 5 * MS);
+    world_fini(&w);
+}
+
 /* A path takes pieces, and none reads the generation behind the last one: each answer leads to the next question. */
 static void many_pieces_move_in_one_step(void **state)
 {
@@ -119,6 +136,7 @@ int main(void)
     world_words = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_want_is_done_in_the_step_that_takes_it),
+        cmocka_unit_test(the_time_of_answers_counts),
         cmocka_unit_test(many_pieces_move_in_one_step),
         cmocka_unit_test(a_push_is_settled_in_one_step),
         cmocka_unit_test(a_generation_that_has_changed_is_heard_of),

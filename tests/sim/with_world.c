@@ -335,6 +335,8 @@ static bool fake_answer(void *self, uint32_t peer, uint64_t tag, struct port_eve
         return false;
     DL_DELETE(w->queue, found);
     const bool is_told = event_from(w, found, event) == 1;
+    w->now += w->answer_ns;
+    event->at_ns = w->now;
     free(w->taken); /* its data stay until the next one */
     w->taken = found;
     return is_told;

@@ -81,6 +81,7 @@ struct world {
     uint64_t chunk;     /* bytes that a move takes at most */
     bool asks;          /* no path reads a generation by itself, behind the last bytes */
     bool at_once;       /* paths within a node have done what is asked of them when the call returns */
+    uint64_t answer_ns; /* that each of these takes */
     struct due *taken;  /* the answer that was taken at once last */
     uint32_t slots;     /* how many moves may be under way between two ranks; 0: any number */
     uint64_t batch_ns;  /* all that comes to a rank within this time comes in one step, at its end */

@@ -438,18 +438,22 @@ static void test_sources_among_replicas(void **state)
 static void test_an_engine_has_its_turn_by_its_name(void **state)
 {
     (void)state;
-    assert_int_equal(plan_turn("decode0"), 0);
-    assert_int_equal(plan_turn("decode12"), 12);
-    assert_int_equal(plan_turn("d2-7"), 7);
-    assert_int_equal(plan_turn("007"), 7);
-    assert_int_not_equal(plan_turn("red"), plan_turn("blue"));
-    assert_int_not_equal(plan_turn("4f0e-a"), plan_turn("4f0e-b"));
-    unsigned load[4] = {0}; /* names without a number are spread, too */
-    for (char name[] = "pool-aa"; name[5] <= 'z';
-         name[6]++, name[5] += name[6] > 'z', name[6] = name[6] > 'z' ? 'a' : name[6])
-        load[plan_turn(name) % 4]++;
-    for (int i = 0; i < 4; i++)
-        assert_in_range(load[i], 26 * 26 / 4 - 20, 26 * 26 / 4 + 20);
+    const uint32_t first = plan_turn("decode0");
+    assert_int_equal(plan_turn("decode1"), first + 1);
+    assert_int_equal(plan_turn("decode12"), first + 12);
+    assert_int_equal(plan_turn("decode007"), first + 7);
+    assert_int_equal(plan_turn("12"), 12);
+    unsigned by_letters[4] = {0}, by_host[4] = {0}; /* whatever tells names apart, it spreads them */
+    for (char a = 'a'; a <= 'z'; a++)
+        for (char b = 'a'; b <= 'z'; b++) {
+            const char letters[] = {'p', '-', a, b, '\0'}, host[] = {a, b, '-', '0', '\0'};
+            by_letters[plan_turn(letters) % 4]++;
+            by_host[plan_turn(host) % 4]++;
+        }
+    for (int i = 0; i < 4; i++) {
+        assert_in_range(by_letters[i], 26 * 26 / 4 - 20, 26 * 26 / 4 + 20);
+        assert_in_range(by_host[i], 26 * 26 / 4 - 20, 26 * 26 / 4 + 20);
+    }
 }
 
 /* Rows that no sound engine has: their cost is bounded, and the reason is told. */

@@ -117,6 +117,9 @@ static void test_answers(void **state)
     expect(port, "BREW /metrics HTTP/1.1\r\nHost: localhost", "405 ", "\r\nAllow: GET, HEAD\r\n", "");
     expect(port, "GET /metrics HTTP/1.1\r\nHost: rebound.example", "421 ", "", "");
     expect(port, "GET /metrics HTTP/1.1\r\nHost: localhost.example", "421 ", "", "");
+    expect(port, "GET /metrics HTTP/1.1\r\nHost: 127.0.0.2:9464", "200 OK\r\n", type, text);
+    expect(port, "GET /metrics HTTP/1.1\r\nHost: 127.0.0.2.example", "421 ", "", "");
+    expect(port, "GET /metrics HTTP/1.1\r\nHost: 128.0.0.1", "421 ", "", "");
     server_close(&s);
 }
 

@@ -17,6 +17,7 @@
 
 #include "observe/log.h"
 #include "base/bell.h"
+#include "base/clock.h"
 #include "shm/shm.h"
 #include "with_owner.h"
 
@@ -226,6 +227,58 @@ static void test_generations(void **state)
     assert_int_equal(p.path.board(p.path.self, PEER, BOARD_OFFSET + 4, 8), BATON_EMESSAGE);
     assert_int_equal(p.path.board(p.path.self, PEER, (p.bytes & ~UINT64_C(7)), 8), BATON_EMESSAGE);
     assert_int_equal(p.path.board(p.path.self, PEER, UINT64_MAX - 7, 8), BATON_EMESSAGE);
+    assert_nothing(&p);
+    pair_fini(&p);
+}
+
+/* Who asks right after the call has the answer; then nobody else is told. */
+static void test_answers_at_once(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct plan_cursor at = {0};
+    struct port_event e;
+    const uint64_t generation = 77;
+    inline_bytes = 1 << 16;
+    pair_init(&p, 2048);
+    inline_bytes = 0;
+    memcpy(p.segment[PEER] + BOARD_OFFSET, &generation, sizeof generation);
+    assert_false(p.path.answer(p.path.self, PEER, 7, &e)); /* nothing was asked */
+    assert_int_equal(p.path.read(p.path.self, PEER, p.bytes - 100, 100, 6), 0);
+    assert_int_equal(p.path.read(p.path.self, PEER, 0, 64, 7), 0);
+    assert_false(p.path.answer(p.path.self, PEER, 6, &e)); /* it is not the last one that was asked */
+    assert_true(p.path.answer(p.path.self, PEER, 7, &e));
+    assert_true(e.kind == PORT_READ && e.tag == 7 && e.bytes == 64);
+    assert_memory_equal(e.data, p.segment[PEER], 64);
+    assert_int_equal(next(&p).tag, 6);
+    assert_nothing(&p);
+    struct path_leg leg = leg_of(&p, false, &at);
+    leg.board = BOARD_OFFSET;
+    const uint64_t before = clock_now_ns();
+    assert_true(p.path.move(p.path.self, &leg, UINT64_MAX) == (int64_t)p.transfer.bytes);
+    assert_true(p.path.answer(p.path.self, PEER, leg.tag, &e));
+    assert_true(e.kind == PORT_MOVED && e.moved == p.transfer.bytes && e.generation == generation);
+    assert_true(e.at_ns >= before && e.at_ns <= clock_now_ns()); /* when the copy was done */
+    assert_int_equal(p.path.settle(p.path.self, PEER, 9), 0);
+    assert_true(p.path.answer(p.path.self, PEER, 9, &e));
+    assert_int_equal(e.kind, PORT_SETTLED);
+    assert_nothing(&p);
+    assert_false(p.path.busy(p.path.self));
+    pair_fini(&p);
+}
+
+/* What a worker does is told later. */
+static void test_no_answer_of_workers(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct plan_cursor at = {0};
+    struct port_event e;
+    pair_init(&p, 1 << 20);
+    struct path_leg leg = leg_of(&p, false, &at);
+    assert_true(p.path.move(p.path.self, &leg, UINT64_MAX) == (int64_t)p.transfer.bytes);
+    assert_false(p.path.answer(p.path.self, PEER, leg.tag, &e));
+    assert_int_equal(next(&p).kind, PORT_MOVED);
     assert_nothing(&p);
     pair_fini(&p);
 }
@@ -716,6 +769,8 @@ int main(void)
         cmocka_unit_test(test_it_leads_to_what_is_mapped),
         cmocka_unit_test(test_reads),
         cmocka_unit_test(test_generations),
+        cmocka_unit_test(test_answers_at_once),
+        cmocka_unit_test(test_no_answer_of_workers),
         cmocka_unit_test(test_an_answer_that_is_parked_never_comes),
         cmocka_unit_test(test_legs_move),
         cmocka_unit_test(test_short_moves_are_copied_at_once),
