@@ -299,7 +299,8 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
                                .src = w->from_side,
                                .dst = w->to_side,
                                .tag = 1000 + jobs};
-        if (job.bytes > 0 && copy_submit(pool, &job)) {
+        const bool is_taken = job.bytes > 0 && copy_submit(pool, &job);
+        if (is_taken) {
             at = behind;
             sent += job.bytes;
             jobs++;
@@ -309,8 +310,8 @@ static void move_all(struct world *w, unsigned workers, size_t depth)
             assert_int_equal(end.error, 0);
             got += end.bytes;
         }
-        if (job.bytes == 0)
-            wait_for(pool);
+        if (!is_taken)
+            wait_for(pool); /* else the workers may sleep while their queue is full */
     }
     assert_int_equal(sent, t.bytes);
     assert_int_equal(got, t.bytes);
