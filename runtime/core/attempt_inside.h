@@ -4,7 +4,6 @@
 #define BATON_CORE_ATTEMPT_INSIDE_H
 
 #include "base/hash.h"
-
 #include "core/attempt.h"
 #include "core/queue.h"
 #include "core/timer.h"

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/hash.h"
-
 #include "wire/message.h"
 #include "wire/row.h"
 

@@ -6,7 +6,6 @@
 #define BATON_CORE_OFFER_INSIDE_H
 
 #include "base/hash.h"
-
 #include "core/attempt.h"
 #include "core/lease.h"
 #include "core/offer.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-
 #include "core/post_inside.h"
 #include "core/state.h"
 

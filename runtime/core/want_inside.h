@@ -4,7 +4,6 @@
 #define BATON_CORE_WANT_INSIDE_H
 
 #include "base/hash.h"
-
 #include "core/ask.h"
 #include "core/claim.h"
 #include "core/leg.h"

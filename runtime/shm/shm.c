@@ -249,13 +249,12 @@ static bool copy_here(struct shm *s, const struct path_leg *leg, uint64_t board,
     struct answer *a = answer_add(s, PORT_MOVED, job->tag, 0);
     if (a == NULL)
         return false;
-    const uint64_t began = job->attached != NULL ? clock_now_ns() : 0;
     const struct copy_end end = copy_now(job);
     a->event.moved = end.bytes;
     a->event.error = end.error;
-    a->event.at_ns = clock_now_ns();
-    if (began != 0 && a->event.at_ns - began > SLOW_NS)
-        s->neighbours[leg->peer].slow_ns = a->event.at_ns + SLOW_FOR_NS;
+    a->event.at_ns = job->is_timed ? end.ended_ns : clock_now_ns();
+    if (job->attached != NULL && end.ended_ns - end.began_ns > SLOW_NS)
+        s->neighbours[leg->peer].slow_ns = end.ended_ns + SLOW_FOR_NS;
     if (board != 0 && end.error == 0)
         a->event.generation = read_word(&s->neighbours[leg->peer].segment, board);
     trace(s, &end, "copy");
@@ -303,7 +302,7 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
                            .attached = theirs->is_attached ? &peer->segment.process : NULL,
                            .write = leg->write,
                            .more = !plan_at_end(leg->transfer, &behind),
-                           .is_timed = s->log->timeline != NULL,
+                           .is_timed = s->log->timeline != NULL || theirs->is_attached,
                            .tag = leg->tag};
     const uint64_t board = !job.more && holds_word(&peer->segment, leg->board) ? leg->board : 0;
     if (!(is_for_reactor(s, leg, &job) ? copy_here(s, leg, board, &job) : copy_there(s, leg, board, &job)))

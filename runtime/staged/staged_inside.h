@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include <utlist.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/look.h"
 #include "staged/note.h"
 #include "staged/staged.h"

@@ -4,7 +4,6 @@
 #define BATON_VERDICT_VERDICT_INSIDE_H
 
 #include "base/hash.h"
-
 #include "core/state.h"
 #include "core/timer.h"
 #include "verdict/verdict.h"
