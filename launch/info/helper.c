@@ -91,13 +91,11 @@ void helper_blame(const struct helper *h, struct info *i, const char *what, cons
 
 void helper_path(const char *name, char *path, size_t size)
 {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(self, '/');
-    if (slash != NULL)
-        *slash = '\0';
-    snprintf(path, size, "%s/%s", self, name);
+    const ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    path[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    char *end = slash != NULL ? slash + 1 : path;
+    snprintf(end, size - (size_t)(end - path), "%s", name); /* one that is cut is not found, and the page says so */
 }
 
 bool helper_ask(struct info *i, const char *name, const char *argument, unsigned deadline_s, const char *what,
