@@ -6,20 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-int directory_measure(struct directory *d, uint32_t rank)
-{
-    const struct plan_member *here = &d->engines[d->engine_of[rank]].members[d->index_of[rank]];
-    baton_distance_t *at = d->distances = malloc(d->num_ranks * sizeof *d->distances);
-    if (at == NULL)
-        return BATON_ENOMEM;
-    for (uint32_t e = 0; e < d->num_engines; e++) {
-        struct directory_engine *engine = &d->engines[e];
-        engine->distances = at;
-        for (uint32_t i = 0; i < engine->num_ranks; i++)
-            *at++ = engine->ranks[i] == rank ? BATON_DISTANCE_SELF : plan_distance(here, &engine->members[i]);
-    }
-    return 0;
-}
+#include <utlist.h>
+
+/* The ranks of a node, in a ring. */
+struct directory_node {
+    uint32_t node, last;
+    UT_hash_handle hh;
+};
 
 uint32_t directory_find(const struct directory *d, const char *engine)
 {
@@ -28,250 +21,390 @@ uint32_t directory_find(const struct directory *d, const char *engine)
     return found != NULL ? found->index : DIRECTORY_NONE;
 }
 
-/* Ranks without a cache tell nothing of the model. */
-static int check_model(struct directory *d, struct directory_engine *engine, uint32_t rank, struct plan_why *why)
-{
-    const struct wire_row *row = &d->rows[rank];
-    if (row->model == 0)
-        return 0;
-    if (engine->told == DIRECTORY_NONE)
-        engine->told = rank;
-    const struct wire_row *other = &d->rows[engine->told];
-    if (other->model != row->model) {
-        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in model, dtype, a size or a total",
-                 row->engine, engine->told, rank);
-        return BATON_EGEOMETRY;
-    }
-    if (other->block_tokens != row->block_tokens) {
-        snprintf(why->text, sizeof why->text, "engine %s: rank %u says block_tokens %u, rank %u says %u", row->engine,
-                 engine->told, other->block_tokens, rank, row->block_tokens);
-        return BATON_EGEOMETRY;
-    }
-    return 0;
-}
-
 unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t peer)
 {
     unsigned mine = d->rows[rank].version, theirs = d->rows[peer].version;
     return mine < theirs ? mine : theirs;
 }
 
-/* The engine that a row names, made if it is the first of it. Its index, or DIRECTORY_NONE: no memory. */
-static uint32_t engine_for(struct directory *d, const struct wire_row *row)
+/* ---- numbers: chains of ranks, which take 12 bytes a member where uthash's handle takes 56 ----------------------- */
+
+/* Where the chain of a number begins: by its low bits, since numbers are random. */
+static uint32_t *chain_of(const struct directory *d, uint64_t number)
 {
-    uint32_t e = directory_find(d, row->engine), size = (uint32_t)row->tp * row->pp;
-    if (e != DIRECTORY_NONE)
-        return e;
-    struct directory_engine *engine = &d->engines[d->num_engines];
-    engine->ranks = malloc(size * sizeof *engine->ranks);
-    engine->members = calloc(size, sizeof *engine->members);
-    engine->hosts = malloc(size * sizeof *engine->hosts);
-    e = d->num_engines++; /* counted now, so that it is freed whatever happens */
-    if (engine->ranks == NULL || engine->members == NULL || engine->hosts == NULL)
-        return DIRECTORY_NONE;
-    memcpy(engine->name, row->engine, sizeof engine->name);
-    engine->num_ranks = size;
-    engine->index = e;
-    engine->told = DIRECTORY_NONE;
-    for (uint32_t i = 0; i < size; i++)
-        engine->ranks[i] = DIRECTORY_NONE;
-    HASH_ADD_KEYPTR(by_name, d->named, engine->name, strlen(engine->name), engine);
-    return engine->by_name.tbl != NULL ? e : DIRECTORY_NONE;
+    return &d->by_number[(uint32_t)number & d->number_mask];
 }
 
-/* Whether a row agrees with those before it of its engine: 0, or BATON_EGEOMETRY with *why. */
-static int check_same(const struct directory *d, const struct directory_engine *engine, uint32_t rank,
-                      struct plan_why *why)
+uint32_t directory_rank(const struct directory *d, uint64_t number)
 {
-    const struct wire_row *row = &d->rows[rank];
-    uint32_t i = 0;
-    while (i < engine->num_ranks && engine->ranks[i] == DIRECTORY_NONE)
-        i++;
-    if (i == engine->num_ranks)
+    uint32_t at = *chain_of(d, number);
+    while (at != 0 && d->rows[at - 1].number != number)
+        at = d->next_by_number[at - 1];
+    return at != 0 ? at - 1 : DIRECTORY_NONE;
+}
+
+static void number_add(struct directory *d, uint32_t rank)
+{
+    uint32_t *head = chain_of(d, d->rows[rank].number);
+    d->next_by_number[rank] = *head;
+    *head = rank + 1;
+}
+
+static void number_remove(struct directory *d, uint32_t rank)
+{
+    uint32_t *at = chain_of(d, d->rows[rank].number);
+    while (*at != rank + 1)
+        at = &d->next_by_number[*at - 1];
+    *at = d->next_by_number[rank];
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
+
+/* The last rank of a node leads to this one, and this one to the first. False: no memory. */
+static bool node_add(struct directory *d, uint32_t rank, uint32_t node)
+{
+    struct directory_node *n;
+    HASH_FIND(hh, d->nodes, &node, sizeof node, n);
+    if (n != NULL) {
+        d->next_on_node[rank] = d->next_on_node[n->last];
+        d->next_on_node[n->last] = rank;
+        n->last = rank;
+        return true;
+    }
+    n = malloc(sizeof *n);
+    if (n == NULL)
+        return false;
+    *n = (struct directory_node){.node = node, .last = rank};
+    d->next_on_node[rank] = rank;
+    HASH_ADD(hh, d->nodes, node, sizeof n->node, n);
+    if (n->hh.tbl != NULL)
+        return true;
+    free(n);
+    return false;
+}
+
+static void node_remove(struct directory *d, uint32_t rank)
+{
+    struct directory_node *n;
+    uint32_t before = rank;
+    HASH_FIND(hh, d->nodes, &d->rows[rank].node, sizeof n->node, n);
+    while (d->next_on_node[before] != rank)
+        before = d->next_on_node[before];
+    d->next_on_node[before] = d->next_on_node[rank];
+    if (before == rank) {
+        HASH_DEL(d->nodes, n);
+        free(n);
+    } else if (n->last == rank) {
+        n->last = before;
+    }
+}
+
+/* ---- engines ----------------------------------------------------------------------------------------------------- */
+
+static void engine_free(struct directory_engine *e)
+{
+    free(e->ranks);
+    free(e->members);
+    free(e->hosts);
+    free(e->distances);
+    free(e);
+}
+
+/* Takes a free slot: there are as many as members. */
+static void engine_place(struct directory *d, struct directory_engine *e)
+{
+    e->index = d->num_free_engines > 0 ? 0 : d->num_engines;
+    while (d->num_free_engines > 0 && d->engines[e->index] != NULL)
+        e->index++;
+    if (e->index < d->num_engines)
+        d->num_free_engines--;
+    else
+        d->num_engines++;
+    d->engines[e->index] = e;
+}
+
+/* Nobody finds it by its name any more. */
+static void engine_unplace(struct directory *d, struct directory_engine *e)
+{
+    d->engines[e->index] = NULL;
+    d->num_free_engines++;
+    engine_free(e);
+}
+
+/* The engine that a row names, without a rank so far. NULL: no memory. */
+static struct directory_engine *engine_create(struct directory *d, const struct wire_row *row)
+{
+    const uint32_t size = (uint32_t)row->tp * row->pp;
+    struct directory_engine *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return NULL;
+    e->ranks = malloc(size * sizeof *e->ranks);
+    e->members = calloc(size, sizeof *e->members);
+    e->hosts = calloc(size, sizeof *e->hosts);
+    e->distances = calloc(size, sizeof *e->distances);
+    if (e->ranks == NULL || e->members == NULL || e->hosts == NULL || e->distances == NULL) {
+        engine_free(e);
+        return NULL;
+    }
+    memcpy(e->name, row->engine, sizeof e->name);
+    e->num_ranks = size;
+    e->told = DIRECTORY_NONE;
+    e->life = row->life;
+    e->state = DIRECTORY_FORMING;
+    for (uint32_t i = 0; i < size; i++)
+        e->ranks[i] = DIRECTORY_NONE;
+    HASH_ADD_KEYPTR(by_name, d->named, e->name, strlen(e->name), e);
+    if (e->by_name.tbl == NULL) {
+        engine_free(e);
+        return NULL;
+    }
+    engine_place(d, e);
+    return e;
+}
+
+/* ---- a member comes ---------------------------------------------------------------------------------------------- */
+
+/* Ranks without a cache tell nothing of the model. */
+static int check_model(const struct directory *d, const struct directory_engine *e, uint32_t rank,
+                       const struct wire_row *row, struct plan_why *why)
+{
+    if (row->model == 0 || e->told == DIRECTORY_NONE)
         return 0;
-    const struct wire_row *other = &d->rows[engine->ranks[i]]; /* the first one met speaks for those before it */
-    if (other->verdicts != row->verdicts) {
-        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in whom verdicts are told to",
-                 row->engine, engine->ranks[i], rank);
+    const struct wire_row *other = &d->rows[e->told];
+    if (other->model != row->model) {
+        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in model, dtype, a size or a total",
+                 row->engine, e->told, rank);
         return BATON_EGEOMETRY;
     }
-    if (other->life != row->life) {
-        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u are of different lives", row->engine,
-                 engine->ranks[i], rank);
-        return BATON_EGEOMETRY;
-    }
-    if (other->tp != row->tp || other->pp != row->pp) {
-        snprintf(why->text, sizeof why->text, "engine %s: rank %u says tp %u pp %u, rank %u says tp %u pp %u",
-                 row->engine, engine->ranks[i], other->tp, other->pp, rank, row->tp, row->pp);
+    if (other->block_tokens != row->block_tokens) {
+        snprintf(why->text, sizeof why->text, "engine %s: rank %u says block_tokens %u, rank %u says %u", row->engine,
+                 e->told, other->block_tokens, rank, row->block_tokens);
         return BATON_EGEOMETRY;
     }
     return 0;
 }
 
-/* Gives a rank its engine and its place there. */
-static int rank_place(struct directory *d, uint32_t rank, struct plan_why *why)
+/* Whether a row agrees with those before it of its engine: 0, or BATON_EGEOMETRY with *why. */
+static int check_same(const struct directory *d, const struct directory_engine *e, uint32_t rank,
+                      const struct wire_row *row, struct plan_why *why)
 {
-    const struct wire_row *row = &d->rows[rank];
+    uint32_t i = 0;
+    while (e->ranks[i] == DIRECTORY_NONE)
+        i++;
+    const struct wire_row *other = &d->rows[e->ranks[i]]; /* the first one met speaks for those before it */
+    if (other->verdicts != row->verdicts) {
+        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in whom verdicts are told to",
+                 row->engine, e->ranks[i], rank);
+        return BATON_EGEOMETRY;
+    }
+    if (other->life != row->life) {
+        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u are of different lives", row->engine,
+                 e->ranks[i], rank);
+        return BATON_EGEOMETRY;
+    }
+    if (other->tp != row->tp || other->pp != row->pp) {
+        snprintf(why->text, sizeof why->text, "engine %s: rank %u says tp %u pp %u, rank %u says tp %u pp %u",
+                 row->engine, e->ranks[i], other->tp, other->pp, rank, row->tp, row->pp);
+        return BATON_EGEOMETRY;
+    }
+    const uint32_t there = e->ranks[(uint32_t)row->pp_rank * row->tp + row->tp_rank];
+    if (there != DIRECTORY_NONE) {
+        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u both say tp_rank %u pp_rank %u", row->engine,
+                 there, rank, row->tp_rank, row->pp_rank);
+        return BATON_EGEOMETRY;
+    }
+    return check_model(d, e, rank, row, why);
+}
+
+/* Whether the life that a row names has lost a rank already. Without a life it is not known whose rank that was. */
+static int check_life(const struct directory *d, const struct wire_row *row, struct plan_why *why)
+{
+    const struct directory_engine *e;
+    DL_FOREACH(d->gone, e)
+    {
+        if (row->life != 0 && e->life == row->life && strcmp(e->name, row->engine) == 0) {
+            snprintf(why->text, sizeof why->text, "engine %s: this life of it has lost a rank", row->engine);
+            return BATON_EGONE;
+        }
+    }
+    return 0;
+}
+
+static int check_row(const struct directory *d, uint32_t rank, const struct wire_row *row, struct plan_why *why)
+{
+    const uint32_t same = directory_rank(d, row->number);
     if ((uint32_t)row->tp * row->pp > BATON_ENGINE_RANKS_MAX) {
         snprintf(why->text, sizeof why->text, "engine %s: tp %u x pp %u is more than %d ranks", row->engine, row->tp,
                  row->pp, BATON_ENGINE_RANKS_MAX);
         return BATON_EGEOMETRY;
     }
-    uint32_t e = engine_for(d, row), index = (uint32_t)row->pp_rank * row->tp + row->tp_rank;
-    if (e == DIRECTORY_NONE)
-        return BATON_ENOMEM;
-    struct directory_engine *engine = &d->engines[e];
-    int rc = check_same(d, engine, rank, why);
-    if (rc != 0)
-        return rc;
-    if (engine->ranks[index] != DIRECTORY_NONE) {
-        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u both say tp_rank %u pp_rank %u", row->engine,
-                 engine->ranks[index], rank, row->tp_rank, row->pp_rank);
-        return BATON_EGEOMETRY;
+    if (same != DIRECTORY_NONE) {
+        snprintf(why->text, sizeof why->text, "ranks %u and %u have the same number", same, rank);
+        return BATON_EEXIST;
     }
-    rc = check_model(d, engine, rank, why);
-    if (rc != 0)
-        return rc;
-    engine->ranks[index] = rank;
-    engine->hosts[index] = row->host;
-    struct plan_member *m = &engine->members[index];
+    const uint32_t engine = directory_find(d, row->engine);
+    const int rc = check_life(d, row, why);
+    return rc != 0 || engine == DIRECTORY_NONE ? rc : check_same(d, d->engines[engine], rank, row, why);
+}
+
+static void measure(const struct directory *d, struct directory_engine *e, uint32_t index)
+{
+    const struct plan_member *here = &d->engines[d->engine_of[d->self]]->members[d->index_of[d->self]];
+    e->distances[index] = e->ranks[index] == d->self ? BATON_DISTANCE_SELF : plan_distance(here, &e->members[index]);
+}
+
+/* Its engine has it now. */
+static void enter(struct directory *d, struct directory_engine *e, uint32_t rank)
+{
+    const struct wire_row *row = &d->rows[rank];
+    const uint32_t index = (uint32_t)row->pp_rank * row->tp + row->tp_rank;
+    struct plan_member *m = &e->members[index];
     *m = (struct plan_member){
         .num_boxes = row->num_boxes, .node = row->node, .package = row->package, .numa = row->numa};
     memcpy(m->box, row->box, sizeof m->box);
-    d->engine_of[rank] = e;
+    e->ranks[index] = rank;
+    e->hosts[index] = row->host;
+    d->engine_of[rank] = e->index;
     d->index_of[rank] = index;
-    return 0;
+    if (row->model != 0 && e->told == DIRECTORY_NONE)
+        e->told = rank;
+    if (d->self != DIRECTORY_NONE)
+        measure(d, e, index);
+    if (++e->num_joined < e->num_ranks)
+        return;
+    e->state = DIRECTORY_WHOLE;
+    if (e->life == 0)
+        e->life = d->rows[e->ranks[0]].number;
 }
 
-/* Where a number stands, or would: the place begins at its low bits, since numbers are random. */
-static uint32_t number_place(const struct directory *d, uint64_t number)
+int directory_join(struct directory *d, const uint8_t bytes[WIRE_ROW_BYTES], uint32_t *out, struct plan_why *why)
 {
-    uint32_t at = (uint32_t)number & d->number_mask;
-    while (d->by_number[at] != DIRECTORY_NONE && d->rows[d->by_number[at]].number != number)
-        at = (at + 1) & d->number_mask;
-    return at;
-}
-
-uint32_t directory_rank(const struct directory *d, uint64_t number)
-{
-    return d->by_number[number_place(d, number)];
-}
-
-/* At most half of the places are taken. */
-static int index_numbers(struct directory *d, struct plan_why *why)
-{
-    uint32_t places = 2;
-    while (places < 2 * d->num_ranks)
-        places *= 2;
-    d->by_number = malloc(places * sizeof *d->by_number);
-    if (d->by_number == NULL)
-        return BATON_ENOMEM;
-    memset(d->by_number, 0xff, places * sizeof *d->by_number);
-    d->number_mask = places - 1;
-    for (uint32_t i = 0; i < d->num_ranks; i++) {
-        uint32_t *at = &d->by_number[number_place(d, d->rows[i].number)];
-        if (*at != DIRECTORY_NONE) {
-            snprintf(why->text, sizeof why->text, "ranks %u and %u have the same number", *at, i);
-            return BATON_EMESSAGE;
+    const bool is_again = d->num_free_ranks > 0;
+    const uint32_t rank = is_again ? d->free_ranks[d->num_free_ranks - 1] : d->num_ranks;
+    struct wire_row row;
+    if (rank == d->most) {
+        snprintf(why->text, sizeof why->text, "%u members are there, and no more may be", d->most);
+        return BATON_EBUSY;
+    }
+    int rc = wire_row_decode(bytes, &row);
+    if (rc != 0)
+        snprintf(why->text, sizeof why->text, "rank %u's directory row is malformed", rank);
+    else
+        rc = check_row(d, rank, &row, why);
+    if (rc != 0)
+        return rc;
+    const uint32_t known = directory_find(d, row.engine);
+    struct directory_engine *e = known != DIRECTORY_NONE ? d->engines[known] : engine_create(d, &row);
+    if (e == NULL || !node_add(d, rank, row.node)) {
+        snprintf(why->text, sizeof why->text, "no memory for rank %u", rank);
+        if (e != NULL && e->num_joined == 0) {
+            HASH_DELETE(by_name, d->named, e);
+            engine_unplace(d, e);
         }
-        *at = i;
-    }
-    return 0;
-}
-
-/* Each engine has all of its ranks, and so a life. */
-static int check_full(struct directory *d, struct plan_why *why)
-{
-    for (uint32_t e = 0; e < d->num_engines; e++) {
-        for (uint32_t i = 0; i < d->engines[e].num_ranks; i++)
-            if (d->engines[e].ranks[i] == DIRECTORY_NONE) {
-                snprintf(why->text, sizeof why->text,
-                         "engine %s has %u ranks by its tp and pp, but its rank %u is missing", d->engines[e].name,
-                         d->engines[e].num_ranks, i);
-                return BATON_EGEOMETRY;
-            }
-        const struct wire_row *first = &d->rows[d->engines[e].ranks[0]];
-        d->engines[e].life = first->life != 0 ? first->life : first->number;
-    }
-    return 0;
-}
-
-struct place {
-    uint32_t node, rank;
-};
-
-static int by_node(const void *a, const void *b)
-{
-    const struct place *x = a, *y = b;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
-    return x->rank < y->rank ? -1 : x->rank > y->rank;
-}
-
-/* Ranks of one node stand beside each other once they are sorted; the last one leads back to the first. */
-static int join_nodes(struct directory *d)
-{
-    struct place *places = malloc(d->num_ranks * sizeof *places);
-    if (places == NULL)
         return BATON_ENOMEM;
-    for (uint32_t i = 0; i < d->num_ranks; i++)
-        places[i] = (struct place){d->rows[i].node, i};
-    qsort(places, d->num_ranks, sizeof *places, by_node);
-    for (uint32_t i = 0, first = 0; i < d->num_ranks; i++) {
-        bool last = i + 1 == d->num_ranks || places[i + 1].node != places[i].node;
-        d->next_on_node[places[i].rank] = places[last ? first : i + 1].rank;
-        first = last ? i + 1 : first;
     }
-    free(places);
+    d->rows[rank] = row;
+    d->num_free_ranks -= is_again;
+    d->num_ranks += !is_again;
+    number_add(d, rank);
+    enter(d, e, rank);
+    *out = rank;
     return 0;
 }
 
-/* There was room for an engine a rank. Now it is known how many there are. */
-static int trim_engines(struct directory *d)
+/* ---- a member goes ----------------------------------------------------------------------------------------------- */
+
+void directory_leave(struct directory *d, uint32_t rank)
 {
-    struct directory_engine *fit = malloc((d->num_engines + 1) * sizeof *fit);
-    if (fit == NULL)
-        return BATON_ENOMEM;
-    memcpy(fit, d->engines, d->num_engines * sizeof *fit);
-    HASH_CLEAR(by_name, d->named);
-    free(d->engines);
-    d->engines = fit;
-    for (uint32_t e = 0; e < d->num_engines; e++) {
-        HASH_ADD_KEYPTR(by_name, d->named, fit[e].name, strlen(fit[e].name), &fit[e]);
-        if (fit[e].by_name.tbl == NULL)
-            return BATON_ENOMEM;
-    }
-    return 0;
+    struct directory_engine *e = d->engines[d->engine_of[rank]];
+    e->num_left++;
+    if (e->state == DIRECTORY_GONE)
+        return;
+    HASH_DELETE(by_name, d->named, e);
+    DL_APPEND(d->gone, e);
+    e->state = DIRECTORY_GONE;
 }
 
-int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory **out, struct plan_why *why)
+void directory_forget(struct directory *d, uint32_t engine)
+{
+    struct directory_engine *e = d->engines[engine];
+    for (uint32_t i = e->num_ranks; i-- > 0;) { /* so that ranks that come next are given in order */
+        const uint32_t rank = e->ranks[i];
+        if (rank == DIRECTORY_NONE)
+            continue;
+        number_remove(d, rank);
+        node_remove(d, rank);
+        d->engine_of[rank] = DIRECTORY_NONE;
+        d->free_ranks[d->num_free_ranks++] = rank;
+    }
+    DL_DELETE(d->gone, e);
+    engine_unplace(d, e);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+void directory_measure(struct directory *d, uint32_t rank)
+{
+    d->self = rank;
+    for (uint32_t i = 0; i < d->num_engines; i++)
+        for (uint32_t k = 0; d->engines[i] != NULL && k < d->engines[i]->num_ranks; k++)
+            if (d->engines[i]->ranks[k] != DIRECTORY_NONE)
+                measure(d, d->engines[i], k);
+}
+
+int directory_create(uint32_t most, struct directory **out)
 {
     struct directory *d = calloc(1, sizeof *d);
-    snprintf(why->text, sizeof why->text, "no memory for %u ranks", num_ranks);
     if (d == NULL)
         return BATON_ENOMEM;
-    d->num_ranks = num_ranks;
-    d->rows = calloc(num_ranks, sizeof *d->rows);
-    d->engine_of = calloc(num_ranks, sizeof *d->engine_of);
-    d->index_of = calloc(num_ranks, sizeof *d->index_of);
-    d->next_on_node = calloc(num_ranks, sizeof *d->next_on_node);
-    d->engines = calloc(num_ranks, sizeof *d->engines);
-    int rc = d->rows && d->engine_of && d->index_of && d->next_on_node && d->engines ? 0 : BATON_ENOMEM;
-    for (uint32_t i = 0; rc == 0 && i < num_ranks; i++) {
-        rc = wire_row_decode(rows + (size_t)i * WIRE_ROW_BYTES, &d->rows[i]);
-        if (rc != 0)
-            snprintf(why->text, sizeof why->text, "rank %u's directory row is malformed", i);
+    *d = (struct directory){.most = most, .self = DIRECTORY_NONE};
+    while (d->number_mask < most)
+        d->number_mask = 2 * d->number_mask + 1;
+    d->rows = calloc(most, sizeof *d->rows);
+    d->engine_of = calloc(most, sizeof *d->engine_of);
+    d->index_of = calloc(most, sizeof *d->index_of);
+    d->next_on_node = calloc(most, sizeof *d->next_on_node);
+    d->free_ranks = calloc(most, sizeof *d->free_ranks);
+    d->by_number = calloc((size_t)d->number_mask + 1, sizeof *d->by_number);
+    d->next_by_number = calloc(most, sizeof *d->next_by_number);
+    d->engines = calloc(most, sizeof *d->engines);
+    if (d->rows == NULL || d->engine_of == NULL || d->index_of == NULL || d->next_on_node == NULL ||
+        d->free_ranks == NULL || d->by_number == NULL || d->next_by_number == NULL || d->engines == NULL) {
+        directory_destroy(d);
+        return BATON_ENOMEM;
     }
-    for (uint32_t i = 0; rc == 0 && i < num_ranks; i++)
-        rc = rank_place(d, i, why);
+    *out = d;
+    return 0;
+}
+
+/* Each engine has all of its ranks. */
+static int check_whole(const struct directory *d, struct plan_why *why)
+{
+    for (uint32_t i = 0; i < d->num_engines; i++) {
+        const struct directory_engine *e = d->engines[i];
+        for (uint32_t k = 0; k < e->num_ranks; k++)
+            if (e->ranks[k] == DIRECTORY_NONE) {
+                snprintf(why->text, sizeof why->text,
+                         "engine %s has %u ranks by its tp and pp, but its rank %u is missing", e->name, e->num_ranks,
+                         k);
+                return BATON_EGEOMETRY;
+            }
+    }
+    return 0;
+}
+
+int directory_of_world(const uint8_t *rows, uint32_t num_ranks, struct directory **out, struct plan_why *why)
+{
+    struct directory *d;
+    int rc = directory_create(num_ranks, &d);
+    if (rc != 0) {
+        snprintf(why->text, sizeof why->text, "no memory for %u ranks", num_ranks);
+        return rc;
+    }
+    for (uint32_t i = 0, rank; rc == 0 && i < num_ranks; i++)
+        rc = directory_join(d, rows + (size_t)i * WIRE_ROW_BYTES, &rank, why);
     if (rc == 0)
-        rc = check_full(d, why);
-    if (rc == 0)
-        rc = index_numbers(d, why);
-    if (rc == 0)
-        rc = join_nodes(d);
-    if (rc == 0)
-        rc = trim_engines(d);
+        rc = check_whole(d, why);
     if (rc != 0) {
         directory_destroy(d);
         return rc;
@@ -282,20 +415,25 @@ int directory_create(const uint8_t *rows, uint32_t num_ranks, struct directory *
 
 void directory_destroy(struct directory *d)
 {
+    struct directory_node *n, *next;
     if (d == NULL)
         return;
     HASH_CLEAR(by_name, d->named);
-    for (uint32_t e = 0; e < d->num_engines; e++) {
-        free(d->engines[e].ranks);
-        free(d->engines[e].members);
-        free(d->engines[e].hosts);
+    HASH_ITER(hh, d->nodes, n, next)
+    {
+        HASH_DEL(d->nodes, n);
+        free(n);
     }
+    for (uint32_t i = 0; d->engines != NULL && i < d->num_engines; i++)
+        if (d->engines[i] != NULL)
+            engine_free(d->engines[i]);
     free(d->engines);
     free(d->rows);
     free(d->engine_of);
     free(d->index_of);
     free(d->next_on_node);
+    free(d->free_ranks);
     free(d->by_number);
-    free(d->distances);
+    free(d->next_by_number);
     free(d);
 }

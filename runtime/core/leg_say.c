@@ -24,7 +24,7 @@ void leg_send_want(struct core *core, struct leg *leg)
                                       .time_left_ms = ask_left_ms(core, leg->ask),
                                       .tokens = call->want.num_tokens,
                                       .held = call->want.held_tokens,
-                                      .readers.num = core->c.directory->engines[core_engine(core)].num_ranks,
+                                      .readers.num = core->c.directory->engines[core_engine(core)]->num_ranks,
                                       .slot = lease->slot,
                                       .generation = lease->generation,
                                       .table_offset = lease->table_offset,

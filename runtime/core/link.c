@@ -96,13 +96,13 @@ static bool reads(const struct core *core, const struct link *link, uint32_t i, 
 {
     const struct directory *d = core->c.directory;
     return link->served[i] &&
-           plan_members_share(&d->engines[core_engine(core)].members[i], &d->engines[link->engine].members[producer]);
+           plan_members_share(&d->engines[core_engine(core)]->members[i], &d->engines[link->engine]->members[producer]);
 }
 
 static void readers_from(const struct core *core, struct contact *c)
 {
     const struct directory *d = core->c.directory;
-    for (uint32_t i = 0; i < d->engines[core_engine(core)].num_ranks; i++)
+    for (uint32_t i = 0; i < d->engines[core_engine(core)]->num_ranks; i++)
         c->readers[i / 8] |= (uint8_t)((unsigned)reads(core, c->link, i, d->index_of[c->peer]) << (i % 8));
 }
 
@@ -113,8 +113,8 @@ static void readers_from(const struct core *core, struct contact *c)
  */
 static void other_from(const struct core *core, struct link *link, uint32_t k)
 {
-    uint32_t ranks = core->c.directory->engines[core_engine(core)].num_ranks;
-    uint32_t rank = core->c.directory->engines[link->engine].ranks[k];
+    uint32_t ranks = core->c.directory->engines[core_engine(core)]->num_ranks;
+    uint32_t rank = core->c.directory->engines[link->engine]->ranks[k];
     bool any = false, met = link->finding.met < link->num_contacts && link->contacts[link->finding.met].peer == rank;
     for (uint32_t i = 0; i < ranks && !any; i++)
         any = reads(core, link, i, k);
@@ -138,8 +138,8 @@ static void link_start(struct core *core, struct link *link)
 static enum work_state link_piece(struct core *core, struct work *work)
 {
     struct link *link = (struct link *)work;
-    const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
-    const struct directory_engine *engine = &core->c.directory->engines[link->engine];
+    const struct directory_engine *mine = core->c.directory->engines[core_engine(core)];
+    const struct directory_engine *engine = core->c.directory->engines[link->engine];
     if (link->finding.served_to < mine->num_ranks) {
         int served = survey_served(core, mine, link->finding.served_to, engine);
         if (served < 0)
@@ -164,7 +164,7 @@ static enum work_state link_piece(struct core *core, struct work *work)
 
 static bool is_teller(const struct core *core)
 {
-    const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
+    const struct directory_engine *mine = core->c.directory->engines[core_engine(core)];
     uint32_t first = 0;
     while (first < mine->num_ranks && mine->members[first].num_boxes == 0)
         first++;
@@ -191,8 +191,8 @@ static int witness_from(const struct core *core, struct link *link, const struct
 
 static int link_create(struct core *core, uint32_t engine, struct link **out, struct plan_why *why)
 {
-    const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
-    const struct directory_engine *peer = &core->c.directory->engines[engine];
+    const struct directory_engine *mine = core->c.directory->engines[core_engine(core)];
+    const struct directory_engine *peer = core->c.directory->engines[engine];
     struct plan_source *sources;
     struct link *link = calloc(1, sizeof *link);
     if (link == NULL)
@@ -241,7 +241,7 @@ static struct link *targets_create(const struct core *core, uint32_t engine)
         return NULL;
     link->engine = engine;
     link->state = LINK_IDLE;
-    link->num_contacts = core->c.directory->engines[engine].num_ranks;
+    link->num_contacts = core->c.directory->engines[engine]->num_ranks;
     link->contacts = calloc(link->num_contacts, sizeof *link->contacts);
     if (link->contacts == NULL) {
         free(link);
@@ -278,7 +278,7 @@ struct contact *link_spare(struct core *core, const struct contact *failed, uint
 {
     struct link *link = failed->link;
     const struct directory *d = core->c.directory;
-    const struct plan_member *member = &d->engines[link->engine].members[d->index_of[rank]];
+    const struct plan_member *member = &d->engines[link->engine]->members[d->index_of[rank]];
     struct contact *c;
     for (uint32_t i = 0; i < failed->num_boxes; i++)
         if (!plan_member_covers(member, &failed->boxes[i]))
@@ -346,7 +346,7 @@ static void link_refuse(struct core *core, struct link *link, int error, uint32_
     link->refusal.why = *why;
     for (uint32_t i = 0; i < link->num_contacts; i++)
         contact_rest(core, &link->contacts[i]);
-    log_line(core->c.log, LOG_ERROR, "engine %s cannot be used: %s: %s", core->c.directory->engines[link->engine].name,
+    log_line(core->c.log, LOG_ERROR, "engine %s cannot be used: %s: %s", core->c.directory->engines[link->engine]->name,
              baton_strerror(error), why->text);
 }
 
@@ -445,7 +445,7 @@ bool link_pending(const struct core *core, uint32_t engine, uint64_t now, baton_
                              .ranks_known = link->good,
                              .wants = link->queued,
                              .waiting_ns = now - link->since_ns};
-    memcpy(out->engine, core->c.directory->engines[engine].name, sizeof out->engine);
+    memcpy(out->engine, core->c.directory->engines[engine]->name, sizeof out->engine);
     for (uint32_t i = 0; i < link->num_contacts; i++)
         if (link->contacts[i].attempts > out->attempts)
             out->attempts = link->contacts[i].attempts;

@@ -257,7 +257,7 @@ static bool was_reading(const struct core *core, const struct offer *o, const st
 /* Whether the directory says the same of its engine's readers. */
 static bool readers_agree(const struct core *core, uint32_t peer, const struct wire_want *m)
 {
-    uint32_t engine = core->c.directory->engine_of[peer], n = core->c.directory->engines[engine].num_ranks;
+    uint32_t engine = core->c.directory->engine_of[peer], n = core->c.directory->engines[engine]->num_ranks;
     const struct readers *readers = readers_of(core, engine);
     bool agree = readers != NULL && m->readers.num == n;
     for (uint32_t i = 0; agree && i < n; i++)

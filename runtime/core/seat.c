@@ -69,7 +69,7 @@ void seats_destroy(struct core *core, struct seats *s)
 static int seat_take(struct core *core, struct seat *seat, uint32_t engine)
 {
     const struct readers *readers = readers_of(core, engine);
-    uint32_t n = core->c.directory->engines[engine].num_ranks;
+    uint32_t n = core->c.directory->engines[engine]->num_ranks;
     if (readers == NULL)
         return BATON_EBUSY; /* it has said nothing yet */
     seat->readers = reap_new(n * sizeof *seat->readers);
@@ -191,7 +191,7 @@ struct reader *reader_take(struct core *core, struct seats *s, uint32_t rank, in
 
 uint32_t reader_rank(const struct core *core, const struct reader *r)
 {
-    return core->c.directory->engines[r->seat->engine].ranks[r - r->seat->readers];
+    return core->c.directory->engines[r->seat->engine]->ranks[r - r->seat->readers];
 }
 
 enum reader_state reader_state(const struct reader *r)

@@ -129,8 +129,8 @@ static bool box_add(struct readers *r, const struct plan_box *box)
 /* Finds out of one rank of the consumer's engine whether it reads from me, and what would be written to it. */
 static bool look_at(struct core *core, struct readers *r, uint32_t i)
 {
-    const struct directory_engine *consumer = &core->c.directory->engines[r->engine];
-    const struct directory_engine *mine = &core->c.directory->engines[core_engine(core)];
+    const struct directory_engine *consumer = core->c.directory->engines[r->engine];
+    const struct directory_engine *mine = core->c.directory->engines[core_engine(core)];
     struct plan_source *sources;
     struct plan_why why;
     bool is_room = true;
@@ -156,7 +156,7 @@ static enum work_state readers_piece(struct core *core, struct work *work)
     struct readers *r = (struct readers *)work;
     if (!look_at(core, r, r->known))
         return WORK_LATER;
-    if (++r->known < core->c.directory->engines[r->engine].num_ranks)
+    if (++r->known < core->c.directory->engines[r->engine]->num_ranks)
         return WORK_MORE;
     DL_CONCAT(core->survey->words, r->words);
     r->words = NULL;
@@ -182,7 +182,7 @@ bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m
 
 void readers_begin(struct core *core, uint32_t engine)
 {
-    uint32_t n = core->c.directory->engines[engine].num_ranks;
+    uint32_t n = core->c.directory->engines[engine]->num_ranks;
     struct readers *r = core->survey->readers[engine] == NULL ? calloc(1, sizeof *r) : NULL;
     if (r == NULL)
         return;
@@ -206,7 +206,7 @@ bool survey_is_open(const struct core *core)
 const struct readers *readers_of(const struct core *core, uint32_t engine)
 {
     const struct readers *r = core->survey->readers[engine];
-    return r != NULL && r->known == core->c.directory->engines[engine].num_ranks ? r : NULL;
+    return r != NULL && r->known == core->c.directory->engines[engine]->num_ranks ? r : NULL;
 }
 
 bool readers_have(const struct readers *r, uint32_t index)

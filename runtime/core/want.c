@@ -70,7 +70,7 @@ static void tell_end(struct core *core, struct want *want, int error)
     if (want->told)
         return;
     want->told = true;
-    const struct directory_engine *engine = &core->c.directory->engines[want->name.engine];
+    const struct directory_engine *engine = core->c.directory->engines[want->name.engine];
     uint32_t num_spares;
     const uint32_t *spares = link_spares(ask->link, &num_spares);
     if (link_state(ask->link) == LINK_BUILDING) {

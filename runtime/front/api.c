@@ -436,7 +436,7 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
     *engine = directory_find(b->directory, p->engine);
     if (*engine == DIRECTORY_NONE)
         return error_set(p->life != 0 ? BATON_EGONE : BATON_EENGINE, "no engine is called %.63s", p->engine);
-    const uint64_t life = b->directory->engines[*engine].life;
+    const uint64_t life = b->directory->engines[*engine]->life;
     if (p->life != 0 && p->life != life)
         return error_set(BATON_EGONE, "engine %.63s has life %016" PRIx64 " now, and %016" PRIx64 " is wanted",
                          p->engine, life, p->life);

@@ -75,7 +75,7 @@ void meter_hear(struct baton *b, const baton_event_t *event)
         metrics_want(m, event->path_bytes, event->total_ns);
     if (!events_is_failure(event) || event->peer < 0)
         return;
-    const struct directory_engine *engine = &d->engines[d->engine_of[event->peer]];
+    const struct directory_engine *engine = d->engines[d->engine_of[event->peer]];
     metrics_failure(m, (struct metrics_engine){engine->index, engine->name}, event->error);
 }
 

@@ -108,7 +108,7 @@ int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
         return rc;
     int num = (int)b->directory->num_engines;
     for (int i = 0; i < num && i < max; i++) {
-        baton_engine_t engine = engine_of(b->directory, &b->directory->engines[i]);
+        baton_engine_t engine = engine_of(b->directory, b->directory->engines[i]);
         sized_fill(&engine, sizeof engine, at(out, i, size), size);
     }
     return num;
@@ -134,7 +134,7 @@ static int check_asked(const struct baton *b, const baton_stats_t *asked)
 static baton_peer_stats_t peer_of(const struct baton *b, uint32_t rank)
 {
     baton_peer_stats_t out = {.path = paths_table(b->paths)[rank]};
-    snprintf(out.engine, sizeof out.engine, "%s", b->directory->engines[b->directory->engine_of[rank]].name);
+    snprintf(out.engine, sizeof out.engine, "%s", b->directory->engines[b->directory->engine_of[rank]]->name);
     events_reasons_of(&b->events, rank, out.reasons);
     for (unsigned i = 0; i < BATON_REASONS; i++)
         out.failures += out.reasons[i];

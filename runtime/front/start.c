@@ -137,9 +137,9 @@ static int directory_build(struct baton *b, const struct layout *l)
         rc = b->on.world->exchange(b->on.world->self, row, WIRE_ROW_BYTES, rows);
     }
     if (rc == 0) {
-        rc = directory_create(rows, b->on.ground->num_peers, &b->directory, &why);
+        rc = directory_of_world(rows, b->on.ground->num_peers, &b->directory, &why);
         if (rc == 0)
-            rc = directory_measure(b->directory, b->on.ground->self);
+            directory_measure(b->directory, b->on.ground->self);
         if (rc != 0)
             error_set(rc, "%s", why.text);
         rc = agree(b, "directory", rc);
@@ -228,7 +228,7 @@ static bool must_expose(const struct baton *b)
  */
 static void warn_of_gaps(const struct baton *b)
 {
-    const struct directory_engine *e = &b->directory->engines[b->directory->engine_of[b->on.ground->self]];
+    const struct directory_engine *e = b->directory->engines[b->directory->engine_of[b->on.ground->self]];
     struct plan_why why;
     uint32_t first = 0;
     while (first < e->num_ranks && e->members[first].num_boxes == 0)

@@ -50,7 +50,7 @@ struct verdicts {
 
 static inline const struct directory_engine *my_engine(const struct core *core)
 {
-    return &core->c.directory->engines[core_engine(core)];
+    return core->c.directory->engines[core_engine(core)];
 }
 
 static inline baton_verdicts_t mode_of(const struct core *core)

@@ -53,7 +53,7 @@ static void lone_init(struct lone *l, const struct wire_row *rows, uint32_t num_
     assert_non_null(encoded);
     for (uint32_t i = 0; i < num_ranks; i++)
         wire_row_encode(&rows[i], encoded + (size_t)i * WIRE_ROW_BYTES);
-    assert_int_equal(directory_create(encoded, num_ranks, &l->directory, &why), 0);
+    assert_int_equal(directory_of_world(encoded, num_ranks, &l->directory, &why), 0);
     free(encoded);
     assert_int_equal(settings_read(&l->settings, NULL), 0);
     l->settings.leases = 8192;

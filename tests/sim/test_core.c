@@ -495,7 +495,7 @@ static void test_what_nobody_holds(void **state)
         {.name = "D", .tp = 1, .heads_total = 4, .num_blocks = 8},
     };
     WORLD(w, engines);
-    w.directory->engines[0].members[1].box[0].head_count = 1;
+    w.directory->engines[0]->members[1].box[0].head_count = 1;
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 100);
     for (int round = 0; round < 2; round++) { /* the second time it fails at once */
         baton_id_t d = world_want(&w, 2, "P", "key", 0, 1, 8, 5000);

@@ -670,7 +670,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
             w->path[rank] = BATON_PATH_RMA;
             w->path_out[rank] = BATON_PATH_CMA; /* to tell which of both an event names */
         }
-    assert_int_equal(directory_create(rows, w->num_ranks, &w->directory, &why), 0);
+    assert_int_equal(directory_of_world(rows, w->num_ranks, &w->directory, &why), 0);
     free(rows);
     if (world_words)
         words_init(w);

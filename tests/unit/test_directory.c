@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * directory: ranks of good worlds come out in order, and each contradiction is refused with a sentence that names it.
+ * Members that come and go leave nothing behind, and a naive list of them says the same at each moment.
  */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +72,7 @@ static int create(struct directory **out, struct plan_why *why)
 {
     uint8_t *rows = encode_world();
     memset(why, 0, sizeof *why);
-    int rc = directory_create(rows, world_size, out, why);
+    int rc = directory_of_world(rows, world_size, out, why);
     free(rows);
     return rc;
 }
@@ -84,13 +86,13 @@ static struct directory *created(void)
     assert_int_equal(d->num_ranks, world_size);
     uint32_t placed = 0;
     for (uint32_t e = 0; e < d->num_engines; e++) {
-        placed += d->engines[e].num_ranks;
-        assert_int_equal(directory_find(d, d->engines[e].name), e);
+        placed += d->engines[e]->num_ranks;
+        assert_int_equal(directory_find(d, d->engines[e]->name), e);
     }
     assert_int_equal(placed, world_size);
     for (uint32_t rank = 0; rank < world_size; rank++) {
         const struct wire_row *row = &world[rank];
-        const struct directory_engine *engine = &d->engines[d->engine_of[rank]];
+        const struct directory_engine *engine = d->engines[d->engine_of[rank]];
         uint32_t index = d->index_of[rank];
         assert_string_equal(engine->name, row->engine);
         assert_string_equal(d->rows[rank].engine, row->engine);
@@ -164,8 +166,8 @@ static void ranks_of_engines_may_interleave_and_come_in_any_order(void **state)
     struct directory *d = created();
     const uint32_t b[] = {2, 4, 6, 0}, a[] = {3, 5, 1};
     assert_int_equal(directory_find(d, "b"), 0);
-    assert_memory_equal(d->engines[0].ranks, b, sizeof b);
-    assert_memory_equal(d->engines[1].ranks, a, sizeof a);
+    assert_memory_equal(d->engines[0]->ranks, b, sizeof b);
+    assert_memory_equal(d->engines[1]->ranks, a, sizeof a);
     directory_destroy(d);
 }
 
@@ -206,9 +208,10 @@ static void shuffled_worlds_come_out_whole(void **state)
         for (uint32_t rank = 0; rank < world_size; rank++) {
             assert_true(d->engine_of[rank] <= lowest);
             lowest += d->engine_of[rank] == lowest;
-            assert_ptr_equal(d->engines[d->engine_of[rank]].hosts[d->index_of[rank]], d->rows[rank].host);
+            assert_ptr_equal(d->engines[d->engine_of[rank]]->hosts[d->index_of[rank]], d->rows[rank].host);
             assert_int_equal(directory_rank(d, d->rows[rank].number), rank);
-            assert_true(d->engines[d->engine_of[rank]].life == d->rows[d->engines[d->engine_of[rank]].ranks[0]].number);
+            assert_true(d->engines[d->engine_of[rank]]->life ==
+                        d->rows[d->engines[d->engine_of[rank]]->ranks[0]].number);
         }
         directory_destroy(d);
     }
@@ -221,7 +224,7 @@ static void an_engine_of_the_greatest_size_is_taken(void **state)
     add_engine("huge", 64, BATON_ENGINE_RANKS_MAX / 64);
     add_engine("small", 1, 1);
     struct directory *d = created();
-    assert_int_equal(d->engines[0].num_ranks, BATON_ENGINE_RANKS_MAX);
+    assert_int_equal(d->engines[0]->num_ranks, BATON_ENGINE_RANKS_MAX);
     directory_destroy(d);
 }
 
@@ -339,7 +342,7 @@ static void members_have_numbers_of_their_own(void **state)
     assert_int_equal(directory_rank(d, UINT64_C(1) << 41 | world[0].number), DIRECTORY_NONE);
     directory_destroy(d);
     world[3].number = world[1].number;
-    refused(BATON_EMESSAGE, "ranks 1 and 3 have the same number", NULL);
+    refused(BATON_EEXIST, "ranks 1 and 3 have the same number", NULL);
 }
 
 static void an_engine_has_one_life(void **state)
@@ -350,7 +353,7 @@ static void an_engine_has_one_life(void **state)
     add_engine("decode", 1, 1);
     world[0].life = world[1].life = 7;
     struct directory *d = created();
-    assert_true(d->engines[0].life == 7 && d->engines[1].life == world[2].number);
+    assert_true(d->engines[0]->life == 7 && d->engines[1]->life == world[2].number);
     directory_destroy(d);
     world[1].life = 8;
     refused(BATON_EGEOMETRY, "engine given", "ranks 0 and 1 are of different lives", NULL);
@@ -367,7 +370,7 @@ static void a_damaged_row_names_its_rank(void **state)
         struct directory *d = NULL;
         struct plan_why why;
         rows[rank * WIRE_ROW_BYTES + 50] ^= 0x10;
-        assert_int_equal(directory_create(rows, world_size, &d, &why), BATON_EMESSAGE);
+        assert_int_equal(directory_of_world(rows, world_size, &d, &why), BATON_EMESSAGE);
         assert_null(d);
         snprintf(word, sizeof word, "rank %u", rank);
         assert_non_null(strstr(why.text, word));
@@ -438,12 +441,12 @@ static double find_ns(uint32_t engines)
         snprintf(row.engine, sizeof row.engine, "engine%u", i);
         wire_row_encode(&row, rows + (size_t)i * WIRE_ROW_BYTES);
     }
-    assert_int_equal(directory_create(rows, engines, &d, &why), 0);
+    assert_int_equal(directory_of_world(rows, engines, &d, &why), 0);
     for (int round = 0; round < 20; round++) {
         double before = thread_cpu_ms();
         for (uint32_t i = 0; i < 1000; i++) {
             uint32_t e = i * 2654435761u % engines;
-            assert_true(directory_find(d, d->engines[e].name) == e);
+            assert_true(directory_find(d, d->engines[e]->name) == e);
         }
         double took = (thread_cpu_ms() - before) * 1e3;
         least = took < least ? took : least;
@@ -484,9 +487,9 @@ static void distances_are_classes(void **state)
     }
     for (uint32_t rank = 0; rank < world_size; rank++) {
         struct directory *d = created();
-        const struct directory_engine *a = &d->engines[0], *b = &d->engines[1];
-        assert_null(a->distances);
-        assert_int_equal(directory_measure(d, rank), 0);
+        const struct directory_engine *a = d->engines[0], *b = d->engines[1];
+        assert_int_equal(b->distances[5], 0); /* not known yet */
+        directory_measure(d, rank);
         assert_int_equal(a->distances[0], of_first[rank]);
         for (uint32_t i = 0; rank == 0 && i < world_size; i++)
             assert_int_equal(i < 2 ? a->distances[i] : b->distances[i - 2], of_first[i]);
@@ -494,6 +497,288 @@ static void distances_are_classes(void **state)
             assert_int_equal(b->distances[7 - 2], BATON_DISTANCE_NODE); /* unknown places are not the same place */
         directory_destroy(d);
     }
+}
+
+/* ---- members that come and go ------------------------------------------------------------------------------------ */
+
+static uint64_t last_number;
+
+/* The row of a member that has never been there. */
+static struct wire_row newcomer(const char *engine, uint64_t life, uint16_t tp, uint16_t tp_rank, uint32_t node)
+{
+    struct wire_row row = {.role = BATON_ROLE_BOTH,
+                           .tp = tp,
+                           .pp = 1,
+                           .tp_rank = tp_rank,
+                           .node = node,
+                           .package = tp_rank,
+                           .numa = tp_rank,
+                           .life = life,
+                           .number = ++last_number};
+    strcpy(row.engine, engine);
+    snprintf(row.host, sizeof row.host, "n%u", node);
+    return row;
+}
+
+/* What directory_join says of a row; the rank, where it is taken. */
+static int join(struct directory *d, const struct wire_row *row, uint32_t *rank, const char *words)
+{
+    uint8_t bytes[WIRE_ROW_BYTES];
+    struct plan_why why = {{0}};
+    wire_row_encode(row, bytes);
+    const int rc = directory_join(d, bytes, rank, &why);
+    if (rc != 0 && strstr(why.text, words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", why.text, words);
+    return rc;
+}
+
+static uint32_t joined(struct directory *d, const struct wire_row *row)
+{
+    uint32_t rank = DIRECTORY_NONE;
+    assert_int_equal(join(d, row, &rank, ""), 0);
+    return rank;
+}
+
+static void an_engine_forms_is_whole_and_goes(void **state)
+{
+    (void)state;
+    struct directory *d;
+    assert_int_equal(directory_create(8, &d), 0);
+    const struct wire_row first = newcomer("decode", 7, 2, 1, 0), second = newcomer("decode", 7, 2, 0, 0);
+    assert_int_equal(joined(d, &first), 0);
+    const struct directory_engine *e = d->engines[directory_find(d, "decode")];
+    assert_int_equal(e->state, DIRECTORY_FORMING);
+    assert_true(e->life == 7 && e->ranks[0] == DIRECTORY_NONE && e->ranks[1] == 0);
+    assert_int_equal(joined(d, &second), 1);
+    assert_int_equal(e->state, DIRECTORY_WHOLE);
+    assert_int_equal(e->ranks[0], 1);
+    directory_leave(d, 0);
+    assert_int_equal(e->state, DIRECTORY_GONE);
+    assert_int_equal(directory_find(d, "decode"), DIRECTORY_NONE);
+    assert_int_equal(directory_rank(d, first.number), 0); /* until it is forgotten */
+    assert_int_equal(d->next_on_node[1], 0);
+    directory_leave(d, 1);
+    directory_forget(d, e->index);
+    assert_int_equal(directory_rank(d, first.number), DIRECTORY_NONE);
+    assert_int_equal(d->engine_of[0], DIRECTORY_NONE);
+    directory_destroy(d);
+}
+
+static void a_name_is_free_at_once_and_a_life_never_again(void **state)
+{
+    (void)state;
+    struct directory *d;
+    uint32_t rank;
+    assert_int_equal(directory_create(8, &d), 0);
+    struct wire_row row = newcomer("decode", 7, 2, 0, 0);
+    const uint64_t number = row.number;
+    directory_leave(d, joined(d, &row));
+    row = newcomer("decode", 7, 2, 1, 0);
+    assert_int_equal(join(d, &row, &rank, "engine decode: this life of it has lost a rank"), BATON_EGONE);
+    row = newcomer("decode", 8, 2, 1, 0);
+    assert_int_equal(joined(d, &row), 1); /* rank 0 is not forgotten yet */
+    assert_int_equal(d->engines[directory_find(d, "decode")]->life, 8);
+    row = newcomer("decode", 9, 2, 0, 0);
+    assert_int_equal(join(d, &row, &rank, "different lives"), BATON_EGEOMETRY);
+    row = newcomer("other", 9, 1, 0, 0);
+    row.number = number;
+    assert_int_equal(join(d, &row, &rank, "same number"), BATON_EEXIST);
+    directory_forget(d, 0);
+    assert_int_equal(joined(d, &row), 0);
+    directory_destroy(d);
+}
+
+static void no_more_come_than_may_be_there(void **state)
+{
+    (void)state;
+    struct directory *d;
+    uint32_t rank;
+    struct wire_row row;
+    assert_int_equal(directory_create(3, &d), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "e%u", i);
+        row = newcomer(name, 1, 1, 0, i % 2);
+        assert_int_equal(joined(d, &row), i);
+    }
+    row = newcomer("late", 1, 1, 0, 0);
+    assert_int_equal(join(d, &row, &rank, "3 members are there"), BATON_EBUSY);
+    directory_leave(d, 1);
+    assert_int_equal(join(d, &row, &rank, "3 members are there"), BATON_EBUSY); /* it is not forgotten */
+    directory_forget(d, d->engine_of[1]);
+    assert_int_equal(joined(d, &row), 1);
+    assert_int_equal(d->num_ranks, 3);
+    directory_destroy(d);
+}
+
+#define MOST 24
+
+/* A member as the naive list has it, by rank. */
+static struct listed {
+    enum { FREE, HERE, LEFT } state;
+    struct wire_row row;
+} listed[MOST];
+
+static bool is_same_engine(const struct wire_row *a, const struct wire_row *b)
+{
+    return strcmp(a->engine, b->engine) == 0 && a->life == b->life;
+}
+
+static uint32_t count_on_node(uint32_t node)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < MOST; i++)
+        n += listed[i].state != FREE && listed[i].row.node == node;
+    return n;
+}
+
+/* What holds of one rank: its engine, its number, its ring, and how far it is. */
+static void check_rank(const struct directory *d, uint32_t rank)
+{
+    const struct wire_row *row = &listed[rank].row;
+    const struct directory_engine *e = d->engines[d->engine_of[rank]];
+    bool has_lost = false;
+    uint32_t num = 0, on_node = 1;
+    for (uint32_t i = 0; i < MOST; i++) {
+        if (listed[i].state == FREE || !is_same_engine(&listed[i].row, row))
+            continue;
+        assert_int_equal(d->engine_of[i], e->index);
+        has_lost |= listed[i].state == LEFT;
+        num++;
+    }
+    assert_int_equal(e->num_joined, num);
+    assert_int_equal(e->state, has_lost ? DIRECTORY_GONE : num == row->tp ? DIRECTORY_WHOLE : DIRECTORY_FORMING);
+    assert_int_equal(directory_find(d, row->engine) == e->index, !has_lost);
+    assert_int_equal(directory_rank(d, row->number), rank);
+    assert_int_equal(e->ranks[row->tp_rank], rank);
+    assert_string_equal(e->hosts[row->tp_rank], row->host);
+    assert_int_equal(e->distances[row->tp_rank], rank == 0                               ? BATON_DISTANCE_SELF
+                                                 : row->node != listed[0].row.node       ? BATON_DISTANCE_WORLD
+                                                 : row->package != listed[0].row.package ? BATON_DISTANCE_NODE
+                                                                                         : BATON_DISTANCE_NUMA);
+    for (uint32_t i = d->next_on_node[rank]; i != rank; i = d->next_on_node[i], on_node++)
+        assert_true(listed[i].state != FREE && listed[i].row.node == row->node && on_node < MOST);
+    assert_int_equal(on_node, count_on_node(row->node));
+}
+
+static void check_all(const struct directory *d)
+{
+    for (uint32_t i = 0; i < MOST; i++)
+        if (listed[i].state != FREE)
+            check_rank(d, i);
+        else if (i < d->num_ranks)
+            assert_int_equal(d->engine_of[i], DIRECTORY_NONE);
+}
+
+/* Whether the list takes that row, by the rules of directory.h. */
+static bool is_welcome(const struct wire_row *row)
+{
+    uint32_t num = 0;
+    bool fits = true;
+    for (uint32_t i = 0; i < MOST; i++) {
+        const struct wire_row *other = &listed[i].row;
+        num += listed[i].state != FREE;
+        if (listed[i].state == FREE || strcmp(other->engine, row->engine) != 0)
+            continue;
+        bool is_gone = false;
+        for (uint32_t k = 0; k < MOST; k++)
+            is_gone |= listed[k].state == LEFT && is_same_engine(&listed[k].row, other);
+        fits &= is_gone ? other->life != row->life
+                        : other->life == row->life && other->tp == row->tp && other->tp_rank != row->tp_rank;
+    }
+    return fits && num < MOST;
+}
+
+/* Forgets all engines of which every rank has left. */
+static void forget_all(struct directory *d)
+{
+    for (uint32_t i = 0; i < MOST; i++) {
+        if (listed[i].state != LEFT)
+            continue;
+        bool is_over = true;
+        const struct wire_row row = listed[i].row;
+        for (uint32_t k = 0; k < MOST; k++)
+            is_over &= listed[k].state != HERE || !is_same_engine(&listed[k].row, &row);
+        if (!is_over)
+            continue;
+        directory_forget(d, d->engine_of[i]);
+        for (uint32_t k = 0; k < MOST; k++)
+            if (listed[k].state != FREE && is_same_engine(&listed[k].row, &row))
+                listed[k].state = FREE;
+    }
+}
+
+static void one_comes(struct directory *d, uint64_t *seed)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    const uint64_t r = bytes_random(seed);
+    const uint16_t tp = (uint16_t)(1 + r % 3);
+    const struct wire_row row =
+        newcomer(names[(r >> 8) % 5], 1 + (r >> 16) % 3, tp, (uint16_t)((r >> 24) % tp), (uint32_t)(r >> 32) % 3);
+    uint32_t rank = DIRECTORY_NONE;
+    const bool is_taken = is_welcome(&row);
+    assert_int_equal(join(d, &row, &rank, "") == 0, is_taken);
+    if (!is_taken)
+        return;
+    assert_true(rank < MOST && listed[rank].state == FREE);
+    listed[rank].state = HERE;
+    listed[rank].row = row;
+}
+
+static void a_naive_list_says_the_same(void **state)
+{
+    (void)state;
+    uint64_t seed = 5;
+    uint32_t comes = 0;
+    for (int round = 0; round < 20; round++) {
+        struct directory *d;
+        memset(listed, 0, sizeof listed);
+        assert_int_equal(directory_create(MOST, &d), 0);
+        listed[0].state = HERE;
+        listed[0].row = newcomer("self", 1, 1, 0, 0);
+        assert_int_equal(joined(d, &listed[0].row), 0);
+        directory_measure(d, 0);
+        for (int step = 0; step < 2000; step++) {
+            const uint32_t at = 1 + (uint32_t)(bytes_random(&seed) % (MOST - 1));
+            if (listed[at].state == HERE && bytes_random(&seed) % 3 == 0) {
+                directory_leave(d, at);
+                listed[at].state = LEFT;
+            } else if (bytes_random(&seed) % 4 == 0) {
+                forget_all(d);
+            } else {
+                one_comes(d, &seed);
+                comes++;
+            }
+            check_all(d);
+        }
+        directory_destroy(d);
+    }
+    assert_true(comes > 10000);
+}
+
+/* A million members, 16 at a time: not a byte more is in use in the end than after the first hundred. */
+static void a_million_come_and_go_in_the_same_memory(void **state)
+{
+    (void)state;
+    struct directory *d;
+    size_t in_use = 0;
+    assert_int_equal(directory_create(16, &d), 0);
+    for (uint32_t life = 1; life <= 125000; life++) {
+        for (uint16_t i = 0; i < 8; i++) {
+            const struct wire_row row = newcomer("decode", life, 8, i, i % 2);
+            const uint32_t rank = joined(d, &row);
+            assert_int_equal(rank, i);
+        }
+        for (uint32_t i = 0; i < 8; i++)
+            directory_leave(d, i);
+        directory_forget(d, 0); /* its slot is given again */
+        if (life == 100)
+            in_use = mallinfo2().uordblks;
+    }
+    assert_int_equal(d->num_ranks, 8);
+    assert_int_equal(d->num_engines, 1);
+    assert_int_equal(mallinfo2().uordblks, in_use);
+    directory_destroy(d);
 }
 
 int main(void)
@@ -522,6 +807,11 @@ int main(void)
         cmocka_unit_test(a_damaged_row_names_its_rank),
         cmocka_unit_test(a_sentence_fits_with_the_longest_name_and_numbers),
         cmocka_unit_test(distances_are_classes),
+        cmocka_unit_test(an_engine_forms_is_whole_and_goes),
+        cmocka_unit_test(a_name_is_free_at_once_and_a_life_never_again),
+        cmocka_unit_test(no_more_come_than_may_be_there),
+        cmocka_unit_test(a_naive_list_says_the_same),
+        cmocka_unit_test(a_million_come_and_go_in_the_same_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

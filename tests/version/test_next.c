@@ -59,7 +59,7 @@ static int begin(void **state)
                                .number = 1 + i};
         wire_row_encode(&row, rows + i * WIRE_ROW_BYTES);
     }
-    assert_int_equal(directory_create(rows, RANKS, &w->directory, &why), 0);
+    assert_int_equal(directory_of_world(rows, RANKS, &w->directory, &why), 0);
     w->port = (struct port){.self = w, .send = take};
     w->config = (struct core_config){.directory = w->directory, .self = SELF, .port = &w->port, .log = &w->log};
     w->post = post_create(&w->config, &w->counts);

@@ -112,7 +112,7 @@ static bool make_directory(struct scale *s, char why[640])
     for (uint32_t i = 0; i < s->num_ranks; i++)
         make_row(s, i, rows + (size_t)i * WIRE_ROW_BYTES);
     bytes_of(&bytes);
-    const int rc = directory_create(rows, s->num_ranks, &s->directory, &plan_why);
+    const int rc = directory_of_world(rows, s->num_ranks, &s->directory, &plan_why);
     bytes_of(NULL);
     s->directory_bytes = bytes.now;
     free(rows);

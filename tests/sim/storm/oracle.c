@@ -221,10 +221,10 @@ static void check_offer_done(struct storm *s, const struct storm_call *o)
     uint32_t served = 0;
     for (uint32_t e = 0; e < d->num_engines; e++) {
         uint32_t takers = 0, good = 0;
-        for (uint32_t i = 0; i < d->engines[e].num_ranks && e != o->engine; i++)
-            if (takes_from(s, d->engines[e].ranks[i], o->rank)) {
+        for (uint32_t i = 0; i < d->engines[e]->num_ranks && e != o->engine; i++)
+            if (takes_from(s, d->engines[e]->ranks[i], o->rank)) {
                 takers++;
-                good += was_served(s, o, d->engines[e].ranks[i]);
+                good += was_served(s, o, d->engines[e]->ranks[i]);
             }
         bool idle_release = takers == 0; /* no rank there takes from this one: a release is enough */
         served += e != o->engine && good == takers && (takers > 0 || idle_release);
@@ -274,10 +274,10 @@ static void check_not_pinned(struct storm *s, const struct storm_call *o)
     }
     if (engine == DIRECTORY_NONE || (o->seat != DIRECTORY_NONE && o->seat != engine))
         return;
-    for (uint32_t i = 0; i < d->engines[engine].num_ranks; i++)
-        if (takes_from(s, d->engines[engine].ranks[i], o->rank)) {
+    for (uint32_t i = 0; i < d->engines[engine]->num_ranks; i++)
+        if (takes_from(s, d->engines[engine]->ranks[i], o->rank)) {
             takers++;
-            told += has_told(s, o, d->engines[engine].ranks[i]);
+            told += has_told(s, o, d->engines[engine]->ranks[i]);
         }
     if (takers > 0 && told == takers)
         storm_fail(s, "offer %u of rank %u lived to its time, though all wants for it had ended", o->number, o->rank);
@@ -490,7 +490,7 @@ static bool has_ended(const struct storm *s, uint32_t rank, const char *key, boo
  */
 static void check_verdict(struct storm *s, struct storm_rank *r, const baton_event_t *e)
 {
-    const struct directory_engine *engine = &s->directory->engines[s->directory->engine_of[r->rank]];
+    const struct directory_engine *engine = s->directory->engines[s->directory->engine_of[r->rank]];
     bool is_want = e->of == BATON_EVENT_WANT,
          silent = e->error == BATON_ETIMEDOUT || e->error == BATON_EPEER || e->error == BATON_EAGAIN;
     storm_say(s, "%u verdict on %llu (%s): status %d error %d of rank %d %s", r->rank, (unsigned long long)e->id,

@@ -185,7 +185,7 @@ void storm_build(struct storm *s)
     for (uint32_t a = 0; a < s->num_ranks; a++)
         for (uint32_t b = 0; b < s->num_ranks; b++)
             s->path[a * s->num_ranks + b] = node_of[a] == node_of[b] ? BATON_PATH_SHM : BATON_PATH_RMA;
-    if (directory_create(rows, s->num_ranks, &s->directory, &why) != 0) {
+    if (directory_of_world(rows, s->num_ranks, &s->directory, &why) != 0) {
         storm_fail(s, "no directory: %s", why.text);
         return;
     }
@@ -244,7 +244,7 @@ static uint64_t moment(struct storm *s, uint64_t from, uint64_t within_us)
 
 static const struct directory_engine *engine_at(const struct storm *s, uint32_t e)
 {
-    return &s->directory->engines[e];
+    return s->directory->engines[e];
 }
 
 /* One request: every rank of the producer offers and every rank of the consumers wants, each at its own time. */
