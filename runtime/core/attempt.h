@@ -65,6 +65,8 @@ bool waiter_keep(struct core *core, const struct wire_name *name, const struct w
 void waiter_leave(struct core *core, struct attempt *a, uint32_t rank);
 /** Takes the first that waits. False: none. */
 bool waiter_take(struct core *core, struct attempt *a, struct word *word);
+/** A member has gone: no word of it waits any more, and its former wants are forgotten. */
+void attempts_lose(struct core *core, uint32_t rank);
 /** This rank closes: every want that waits is refused, and what is AWAITED goes. */
 void waiters_shut(struct core *core);
 

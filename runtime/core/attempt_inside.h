@@ -29,7 +29,7 @@ struct former {
 struct formers {
     struct former *of; /* one a rank at most */
     uint32_t num;
-    uint32_t untaken[BATON_CONSUMERS_MAX], num_untaken; /* ENDED: engines whose seats nobody took */
+    uint32_t untaken[BATON_CONSUMERS_MAX], num_untaken; /* ENDED: engines whose seats, which name them, nobody took */
 };
 
 struct attempt {
@@ -61,6 +61,8 @@ void attempt_forget(struct core *core, struct attempt *a);
 bool former_was_meant(struct core *core, struct attempt *a, uint32_t rank, uint64_t want);
 /** The most `struct former` that all tombstones keep together. Beyond that the oldest tombstones go. */
 uint64_t formers_most(const struct core *core);
+/** That rank has gone, and its engine with it. */
+void former_forget(struct core *core, struct attempt *a, uint32_t rank);
 void formers_free(struct core *core, struct attempt *a);
 
 #endif

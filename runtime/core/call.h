@@ -22,17 +22,18 @@ enum call_kind { CALL_OFFER = 1, CALL_WANT, CALL_CANCEL, CALL_READY, CALL_APPEND
 
 struct call_offer {
     uint32_t num_tokens, ttl_ms;
-    uint32_t num_seats;                  /* >= 1 */
-    uint32_t seats[BATON_CONSUMERS_MAX]; /* index of an engine; DIRECTORY_NONE: of any */
-    bool in_layers;                      /* it, or each chunk of it, begins without a layer: CALL_READY adds layers */
-    bool in_chunks;                      /* it begins without a token: CALL_APPEND adds tokens and their blocks */
-    uint32_t room[BATON_GROUPS_MAX];     /* blocks that fit in the place of each table */
+    uint32_t num_seats;                                     /* >= 1 */
+    char seats[BATON_CONSUMERS_MAX][BATON_ENGINE_NAME_MAX]; /* each of an engine, by its name; "": of any */
+    bool in_layers;                  /* it, or each chunk of it, begins without a layer: CALL_READY adds layers */
+    bool in_chunks;                  /* it begins without a token: CALL_APPEND adds tokens and their blocks */
+    uint32_t room[BATON_GROUPS_MAX]; /* blocks that fit in the place of each table */
     uint32_t num_attach;
     uint8_t attach[BATON_ATTACH_MAX]; /* for the events of wants */
 };
 
 struct call_want {
     uint32_t engine; /* its index */
+    uint64_t life;   /* of the engine that is meant; 0: whichever has the index */
     uint32_t num_tokens, held_tokens, timeout_ms;
     baton_mode_t mode; /* PULL or PUSH */
     bool zero_tail;    /* what lies behind its tokens in their last blocks is to be zero */

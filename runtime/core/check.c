@@ -344,6 +344,27 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
     c->offer = granted->id;
 }
 
+bool checks_know(const struct core *core, uint32_t peer)
+{
+    const struct check *c;
+    DL_FOREACH(core->checks->first, c)
+    {
+        if (c->theirs == NULL && c->asked.peer == peer)
+            return true;
+    }
+    return false;
+}
+
+void checks_forget(struct core *core, uint32_t peer)
+{
+    struct waiting *w, *next;
+    DL_FOREACH_SAFE(core->checks->waiting, w, next)
+    {
+        if (w->peer == peer)
+            waiting_free(core, w);
+    }
+}
+
 int checks_create(struct core *core)
 {
     core->checks = calloc(1, sizeof *core->checks);

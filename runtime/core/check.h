@@ -69,6 +69,10 @@ void check_on_ask(struct core *core, uint32_t peer, const struct wire_message *m
 bool checks_take_waiting(struct core *core, uint32_t peer, struct wire_message *m);
 /** How many questions wait for cards: at most BATON_REQUESTS. */
 uint32_t checks_waiting(const struct core *core);
+/** Whether something is hashed that this rank asked for. */
+bool checks_know(const struct core *core, uint32_t peer);
+/** Another member may have that rank: its questions that wait are dropped. */
+void checks_forget(struct core *core, uint32_t peer);
 const struct check_question *check_asked(const struct check *c);
 void check_answer(struct core *core, struct check *c, const struct call *granted);
 

@@ -2,6 +2,7 @@
 /* core: creation, the step, messages out and in, outcomes and counts. The verbs' two sides are offer.c and want.c. */
 #include "core/attempt.h"
 #include "core/check.h"
+#include "core/gone.h"
 #include "core/leg.h"
 #include "core/leave.h"
 #include "core/survey.h"
@@ -194,9 +195,18 @@ static void on_hashed(struct core *core, struct check *c, int error)
 static void on_event(struct core *core, const struct port_event *e)
 {
     struct op *op;
-    if (e->kind == PORT_MESSAGE) {
+    switch (e->kind) {
+    case PORT_MESSAGE:
         on_message(core, e);
         return;
+    case PORT_JOINED:
+        near_welcome(core, e->peer);
+        return;
+    case PORT_LEFT:
+        gone_member(core, e);
+        return;
+    default:
+        break;
     }
     op = op_find(&core->ops, e->tag);
     if (op == NULL)

@@ -43,7 +43,8 @@ struct core_hooks {
     void (*message)(struct core *core, uint32_t rank, const struct wire_message *m); /* REPORT to STANDING */
     void (*end)(struct core *core, struct outcome *told);                            /* a call ended, or was given up */
     void (*loss)(struct core *core, uint32_t rank);                                  /* a rank was lost */
-    void (*shut)(struct core *core);                                                 /* this rank closes */
+    bool (*knows)(const struct core *core, uint32_t engine); /* whether it has anything to do with an engine still */
+    void (*shut)(struct core *core);                         /* this rank closes */
     void (*destroy)(struct core *core);
 };
 
@@ -102,6 +103,12 @@ int64_t core_loss(const struct core *core);
 #define CORE_NAME_MAX (BATON_ENGINE_NAME_MAX + WIRE_HOST_MAX + 32)
 /** "rank 5 (engine decode1, host n07)", in at most CORE_NAME_MAX bytes. */
 void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size);
+
+/**
+ * Between steps: takes an engine that has gone, and with which the core has nothing to do any more. The caller has
+ * directory_forget done before the next step. False: there is none.
+ */
+bool core_take_forgotten(struct core *core, uint32_t *engine);
 
 /** Fills what the core counts: all but turns, again, paths and what paths count. Any thread. */
 void core_stats(const struct core *core, baton_stats_t *out);

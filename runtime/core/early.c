@@ -8,7 +8,7 @@
 
 int early_create(struct core *core)
 {
-    core->early = calloc(1, sizeof *core->early + core->c.directory->num_ranks * sizeof core->early->of[0]);
+    core->early = calloc(1, sizeof *core->early + core->c.directory->most * sizeof core->early->of[0]);
     return core->early != NULL ? 0 : BATON_ENOMEM;
 }
 

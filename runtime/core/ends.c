@@ -246,6 +246,16 @@ void ends_shut(struct core *core)
             answers_send(core, core->ends->answers[i]);
 }
 
+void ends_forget(struct core *core, uint32_t rank)
+{
+    struct answers *a = core->ends->answers[rank];
+    if (a == NULL)
+        return;
+    timer_stop(&core->timers, &a->timer);
+    free(a);
+    core->ends->answers[rank] = NULL;
+}
+
 uint32_t ends_owed(const struct core *core)
 {
     return HASH_COUNT(core->ends->endings);
@@ -253,7 +263,7 @@ uint32_t ends_owed(const struct core *core)
 
 int ends_create(struct core *core)
 {
-    core->ends = calloc(1, sizeof *core->ends + core->c.directory->num_ranks * sizeof core->ends->answers[0]);
+    core->ends = calloc(1, sizeof *core->ends + core->c.directory->most * sizeof core->ends->answers[0]);
     return core->ends != NULL ? 0 : BATON_ENOMEM;
 }
 
@@ -263,10 +273,7 @@ void ends_destroy(struct core *core)
         return;
     while (core->ends->endings != NULL)
         ending_free(core, core->ends->endings);
-    for (uint32_t i = 0; i < core->c.directory->num_ranks; i++) {
-        if (core->ends->answers[i] != NULL)
-            timer_stop(&core->timers, &core->ends->answers[i]->timer);
-        free(core->ends->answers[i]);
-    }
+    for (uint32_t i = 0; i < core->c.directory->num_ranks; i++)
+        ends_forget(core, i);
     free(core->ends);
 }

@@ -20,6 +20,8 @@ void ends_destroy(struct core *core);
 void ends_tell(struct core *core, uint32_t peer, struct wire_message *m);
 /** The word that is owed to that rank is void: the want asks it now, or it has answered. */
 void ends_take_back(struct core *core, uint32_t peer, uint64_t want);
+/** Another member may have that rank. */
+void ends_forget(struct core *core, uint32_t rank);
 void ends_on_answer(struct core *core, uint32_t peer, const struct wire_message *m);
 /** Producer: the word of that want was taken in. */
 void ends_answer(struct core *core, uint32_t peer, uint64_t want);

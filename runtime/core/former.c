@@ -71,7 +71,7 @@ void attempt_remember(struct core *core, struct attempt *a, const struct seats *
         former->open = open;
         former->want = reader_want(r) > former->want ? reader_want(r) : former->want;
     }
-    f->num_untaken = seats_untaken(seats, f->untaken);
+    f->num_untaken = seats_untaken(core, seats, f->untaken);
     for (uint32_t i = 0; i < f->num; i++)
         for (uint32_t k = 0; k < f->num_untaken; k++)
             f->of[i].open |= core->c.directory->engine_of[f->of[i].rank] == f->untaken[k];
@@ -89,6 +89,19 @@ bool former_was_meant(struct core *core, struct attempt *a, uint32_t rank, uint6
         return false;
     attempt_note(core, a, rank, want);
     return true;
+}
+
+void former_forget(struct core *core, struct attempt *a, uint32_t rank)
+{
+    struct formers *f = &a->formers;
+    struct former *former = find(a, rank);
+    for (uint32_t i = 0; i < f->num_untaken; i++)
+        if (f->untaken[i] == core->c.directory->engine_of[rank])
+            f->untaken[i--] = f->untaken[--f->num_untaken];
+    if (former == NULL)
+        return;
+    *former = f->of[--f->num];
+    core->attempts->num_formers--;
 }
 
 void formers_free(struct core *core, struct attempt *a)

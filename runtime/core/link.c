@@ -456,17 +456,25 @@ bool link_pending(const struct core *core, uint32_t engine, uint64_t now, baton_
 
 int links_create(struct core *core)
 {
-    core->links = calloc(core->c.directory->num_engines, sizeof *core->links);
+    core->links = calloc(core->c.directory->most, sizeof *core->links);
     return core->links != NULL ? 0 : BATON_ENOMEM;
+}
+
+void links_forget(struct core *core, uint32_t engine)
+{
+    struct links *l = &core->links[engine];
+    if (l->source != NULL && l->source->state == LINK_BUILDING)
+        work_end(&core->works, &l->source->work);
+    if (l->source != NULL)
+        link_destroy(core, l->source);
+    if (l->targets != NULL)
+        link_destroy(core, l->targets);
+    *l = (struct links){NULL, NULL};
 }
 
 void links_destroy(struct core *core)
 {
-    for (uint32_t i = 0; core->links != NULL && i < core->c.directory->num_engines; i++) {
-        if (core->links[i].source != NULL)
-            link_destroy(core, core->links[i].source);
-        if (core->links[i].targets != NULL)
-            link_destroy(core, core->links[i].targets);
-    }
+    for (uint32_t i = 0; core->links != NULL && i < core->c.directory->num_engines; i++)
+        links_forget(core, i);
     free(core->links);
 }

@@ -28,6 +28,9 @@ struct link_refusal {
 int links_create(struct core *core);
 void links_destroy(struct core *core);
 
+/** Forgets what is known of that engine: no want, push or check uses it any more. */
+void links_forget(struct core *core, uint32_t engine);
+
 /** The link to that producer engine; NULL, with *error and *why: it has none and never will, or there is no memory. */
 struct link *link_of(struct core *core, uint32_t engine, int *error, struct plan_why *why);
 enum link_state link_state(const struct link *link);

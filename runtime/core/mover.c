@@ -587,7 +587,7 @@ uint64_t mover_landed(const struct mover *m)
 
 int movers_create(struct core *core)
 {
-    core->movers = calloc(1, sizeof *core->movers + core->c.directory->num_ranks * sizeof core->movers->flows[0]);
+    core->movers = calloc(1, sizeof *core->movers + core->c.directory->most * sizeof core->movers->flows[0]);
     return core->movers != NULL ? 0 : BATON_ENOMEM;
 }
 

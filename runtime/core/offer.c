@@ -36,100 +36,6 @@ static bool open_add(struct core *core, struct offer *o)
     return o->by_id.tbl != NULL;
 }
 
-/* ---- ranks of this node, which take it without a message --------------------------------------------------------- */
-
-static void write_words(const struct core *core, const struct offer *o)
-{
-    const struct port_handoff *hand = core_handoff(core);
-    const struct call_offer *call = &o->call->offer;
-    struct handoff_offer words = {.name.attempt = o->call->attempt,
-                                  .num_tokens = call->num_tokens,
-                                  .table_entries = wire_table_entries(&o->call->tables),
-                                  .table_offset = o->lease.table_offset,
-                                  .num_attach = call->num_attach};
-    memcpy(words.name.key, o->call->key, sizeof words.name.key);
-    if (call->num_attach > 0)
-        memcpy(words.attach, call->attach, call->num_attach);
-    hand->write(hand->self, o->lease.slot, o->lease.generation, &words, call->seats, call->num_seats);
-}
-
-/* The lease begins: whoever finds it may read. Offers in parts are found by message. */
-static void enter(struct core *core, struct offer *o)
-{
-    const struct port_handoff *hand = core_handoff(core);
-    o->is_entered = hand != NULL && !o->call->offer.in_layers && !o->call->offer.in_chunks;
-    if (o->is_entered) {
-        seats_share(o->seats, hand, o->lease.slot, o->lease.generation);
-        write_words(core, o);
-    }
-    core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation);
-    if (o->is_entered) {
-        core->offers->by_slot[o->lease.slot] = o;
-        hand->enter(hand->self, o->lease.slot);
-    }
-}
-
-/* It ends: who reads by then finds another generation, and why. */
-static void leave(struct core *core, const struct offer *o, int error)
-{
-    const struct port_handoff *hand = core_handoff(core);
-    uint64_t next = lease_end(core->leases, &o->lease);
-    if (o->is_entered)
-        hand->say_why(hand->self, o->lease.slot, o->lease.generation, error);
-    core->c.port->raise(core->c.port->self, o->lease.slot, next);
-    if (o->is_entered) {
-        hand->leave(hand->self, o->lease.slot);
-        core->offers->by_slot[o->lease.slot] = NULL;
-    }
-}
-
-/* A rank that reads. False: it is heard later. */
-static bool hear_reading(struct core *core, struct offer *o, struct reader *r, uint32_t left_ms)
-{
-    if (reader_grant(core, r) != 0) {
-        if (!peer_is_dead(core, reader_rank(core, r)))
-            return false;
-        reader_end(core, o->seats, r, BATON_EPEER);
-        return true;
-    }
-    reader_note(r, &(struct word){.until_ns = core->now + left_ms * NS_PER_MS});
-    return true;
-}
-
-/* Acts on a rank's word as on its messages. False: it is not known yet which ranks of its engine read. */
-static bool hear_word(struct core *core, struct offer *o, uint32_t rank, const struct handoff_word *w)
-{
-    int error = 0;
-    struct reader *r = reader_of(core, o->seats, rank);
-    if (r == NULL) {
-        readers_begin(core, core->c.directory->engine_of[rank]);
-        r = reader_take(core, o->seats, rank, &error);
-    }
-    if (r == NULL)
-        return error != BATON_EBUSY;
-    if (o->call->end.event.wait_ns == 0)
-        o->call->end.event.wait_ns = core->now - o->call->submitted_ns;
-    if (w->state == HANDOFF_READING)
-        return reader_state(r) != READER_NONE || hear_reading(core, o, r, w->left_ms);
-    reader_end(core, o->seats, r, w->error);
-    return true;
-}
-
-/* Hears all words of this node about it. */
-static void hear(struct core *core, struct offer *o)
-{
-    const struct port_handoff *hand = core_handoff(core);
-    bool is_heard = true;
-    for (uint32_t i = 0; o->is_entered && i < core->offers->num_near; i++) {
-        const uint32_t rank = core->offers->near[i];
-        const struct handoff_word w = hand->word(hand->self, o->lease.slot, o->lease.generation, rank);
-        if (w.state != HANDOFF_NONE)
-            is_heard &= hear_word(core, o, rank, &w);
-    }
-    core->offers->num_unheard += !is_heard - o->is_unheard;
-    o->is_unheard = !is_heard;
-}
-
 struct offer *offer_create(struct core *core, struct attempt *a, struct call *call, const struct lease *lease)
 {
     struct offer *o = reap_new(sizeof *o);
@@ -140,7 +46,7 @@ struct offer *offer_create(struct core *core, struct attempt *a, struct call *ca
     o->id = call->id;
     o->lease = *lease;
     o->reach = REACH_WHOLE;
-    o->seats = seats_create(call->offer.seats, call->offer.num_seats);
+    o->seats = seats_create((const char(*)[BATON_ENGINE_NAME_MAX])call->offer.seats, call->offer.num_seats);
     o->ready = call->offer.in_layers ? reap_new(core->c.geometry->layer_count / 8 + 1) : NULL;
     if (o->seats == NULL || (call->offer.in_layers && o->ready == NULL) || !open_add(core, o)) {
         seats_destroy(core, o->seats);
@@ -149,7 +55,7 @@ struct offer *offer_create(struct core *core, struct attempt *a, struct call *ca
         return NULL;
     }
     attempt_begin(core, a, o);
-    enter(core, o);
+    near_enter(core, o);
     offer_until(core, o, call_due_ns(call));
     return o;
 }
@@ -225,8 +131,8 @@ static void on_patience(struct core *core, struct timer *t)
 static void offer_end(struct core *core, struct offer *o, baton_status_t status, int error)
 {
     int32_t rank;
-    leave(core, o, error);
-    hear(core, o);
+    near_leave(core, o, error);
+    near_hear(core, o);
     if (status == BATON_STATUS_EXPIRED && seats_are_complete(o->seats) && seats_error(o->seats, &rank) == 0) {
         status = BATON_STATUS_DONE; /* the last word came beside the raise */
         error = 0;
@@ -288,7 +194,7 @@ static void hear_and_check(struct core *core, struct offer *o)
 {
     if (o == NULL || o->state != OFFER_LIVE)
         return;
-    hear(core, o);
+    near_hear(core, o);
     check(core, o);
 }
 
@@ -436,13 +342,36 @@ void offers_lose(struct core *core, uint32_t rank)
     HASH_ITER(by_id, core->offers->by_id, o, next)
     {
         if (o->state == OFFER_LIVE)
-            hear(core, o);
+            near_hear(core, o);
         struct reader *r = reader_of(core, o->seats, rank);
         if (r != NULL)
             lose(core, o, r);
         if (o->state == OFFER_LIVE)
             check(core, o);
     }
+}
+
+void offers_lose_engine(struct core *core, uint32_t engine)
+{
+    struct offer *o, *next;
+    HASH_ITER(by_id, core->offers->by_id, o, next)
+    {
+        if (o->state == OFFER_LIVE)
+            near_hear(core, o);
+        if (!seats_lose(core, o->seats, engine) && o->state == OFFER_LIVE)
+            offer_fail(core, o, BATON_EPEER, "an engine that had begun to take it has gone");
+    }
+}
+
+bool offers_know(const struct core *core, uint32_t engine)
+{
+    struct offer *o, *next;
+    HASH_ITER(by_id, core->offers->by_id, o, next)
+    {
+        if (seats_know(o->seats, engine))
+            return true;
+    }
+    return false;
 }
 
 void offer_hear(struct core *core, const struct wire_name *name, uint32_t rank)
@@ -452,7 +381,7 @@ void offer_hear(struct core *core, const struct wire_name *name, uint32_t rank)
     if (o == NULL || o->state != OFFER_LIVE || !o->is_entered)
         return;
     const struct handoff_word w = hand->word(hand->self, o->lease.slot, o->lease.generation, rank);
-    if (w.state != HANDOFF_NONE && hear_word(core, o, rank, &w))
+    if (w.state != HANDOFF_NONE && near_hear_word(core, o, rank, &w))
         check(core, o);
 }
 
@@ -507,10 +436,9 @@ int offers_create(struct core *core)
     if (core_handoff(core) == NULL)
         return 0;
     all->by_slot = calloc(core->c.settings->leases, sizeof *all->by_slot);
-    all->near = calloc(core->c.directory->num_ranks, sizeof *all->near);
+    all->near = calloc(core->c.directory->most, sizeof *all->near);
     for (uint32_t r = 0; all->near != NULL && r < core->c.directory->num_ranks; r++)
-        if (!path_is_far(core->c.path[r]))
-            all->near[all->num_near++] = r;
+        near_welcome(core, r);
     return all->by_slot != NULL && all->near != NULL ? 0 : BATON_ENOMEM;
 }
 

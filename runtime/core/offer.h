@@ -49,6 +49,14 @@ void offer_hear(struct core *core, const struct wire_name *name, uint32_t rank);
 void offers_hear_late(struct core *core);
 /** A rank was lost: what it takes from here ends. */
 void offers_lose(struct core *core, uint32_t rank);
+/** That engine has gone: seats of which it had read nothing are free again. Else their offers fail. */
+void offers_lose_engine(struct core *core, uint32_t engine);
+/** Whether a rank of that engine has a part in an offer that is open. */
+bool offers_know(const struct core *core, uint32_t engine);
+/** A member has come, which may be one of this node. */
+void near_welcome(struct core *core, uint32_t rank);
+/** Another member may have its rank. */
+void near_forget(struct core *core, uint32_t rank);
 void offers_shut(struct core *core);
 
 /** The call of the live offer of that request, if that rank's want is granted; NULL: it is not. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * offer_inside: an offer's fields, and what its files call of each other. For offer.c, offer_serve.c and offer_call.c.
+ * offer_inside: an offer's fields, and what its files call of each other. For offer.c, near.c, offer_serve.c and
+ * offer_call.c.
  */
 #ifndef BATON_CORE_OFFER_INSIDE_H
 #define BATON_CORE_OFFER_INSIDE_H
@@ -38,6 +39,17 @@ struct offers {
     uint32_t num_near, num_unheard;
     struct timer more_told; /* not all that ranks spoke of was heard */
 };
+
+/* near.c: ranks of this node, which take it without a message */
+
+/** Its lease begins: whoever finds it may read. Offers in parts are found by message. */
+void near_enter(struct core *core, struct offer *o);
+/** It ends: who reads by then finds another generation, and why. */
+void near_leave(struct core *core, const struct offer *o, int error);
+/** Acts on a rank's word as on its messages. False: it is not known yet which ranks of its engine read. */
+bool near_hear_word(struct core *core, struct offer *o, uint32_t rank, const struct handoff_word *w);
+/** Hears all words of this node about it. */
+void near_hear(struct core *core, struct offer *o);
 
 /* offer.c */
 

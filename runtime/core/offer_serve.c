@@ -97,7 +97,8 @@ static struct reader *reader_for(struct core *core, struct offer *o, const struc
     int error;
     struct reader *r = reader_take(core, o->seats, w->peer, &error);
     if (r == NULL)
-        word_nack(core, w, 0, error, "no seat is left for this engine");
+        word_nack(core, w, 0, error,
+                  error == BATON_EPEER ? "this engine has lost a rank" : "no seat is left for this engine");
     else if (!reader_is_expected(r))
         word_nack(core, w, 0, BATON_EMESSAGE, "by the directory this rank reads nothing here");
     else if (reader_state(r) != READER_ENDED)

@@ -221,6 +221,38 @@ void peer_end(struct core *core, uint32_t rank)
         timer_stop(&core->timers, &p->beat);
 }
 
+void peer_go(struct core *core, uint32_t rank, bool is_dead, bool is_quiet)
+{
+    struct peer *p = peer_of(core, rank);
+    post_close(core->post, rank);
+    if (p == NULL)
+        return; /* there was no business with it, and none begins */
+    p->left |= !is_dead;
+    p->ended |= is_quiet;
+    lose(core, p, true);
+}
+
+bool peer_is_over(const struct core *core, uint32_t rank)
+{
+    const struct peer *p = core->peers->by_rank[rank];
+    return p == NULL || (p->business == 0 && p->news.in == NULL &&
+                         (p->ended || core->c.port->path.ended(core->c.port->path.self, rank)));
+}
+
+void peer_forget(struct core *core, uint32_t rank)
+{
+    const struct directory *d = core->c.directory;
+    struct peer *p = core->peers->by_rank[rank];
+    for (uint32_t i = d->next_on_node[rank]; i != rank; i = d->next_on_node[i])
+        if (core->peers->by_rank[i] != NULL && core->peers->by_rank[i]->neighbour == rank)
+            core->peers->by_rank[i]->neighbour = i;
+    if (p == NULL)
+        return;
+    timer_stop(&core->timers, &p->beat);
+    free(p);
+    core->peers->by_rank[rank] = NULL;
+}
+
 void peer_leave(struct core *core, uint32_t rank)
 {
     struct peer *p = peer_of(core, rank);
@@ -314,7 +346,7 @@ bool peer_has_left(const struct core *core, uint32_t rank)
 
 int peers_create(struct core *core)
 {
-    core->peers = calloc(1, sizeof *core->peers + core->c.directory->num_ranks * sizeof core->peers->by_rank[0]);
+    core->peers = calloc(1, sizeof *core->peers + core->c.directory->most * sizeof core->peers->by_rank[0]);
     return core->peers != NULL ? 0 : BATON_ENOMEM;
 }
 

@@ -36,6 +36,15 @@ bool peer_is_ended(const struct core *core, uint32_t rank);
 /** It said that it closes without the others, so its end is no loss. */
 void peer_leave(struct core *core, uint32_t rank);
 bool peer_has_left(const struct core *core, uint32_t rank);
+/**
+ * The member has gone for good: it is dead, or has left. `is_quiet`: nothing that it sent or was asked for can land
+ * here any more.
+ */
+void peer_go(struct core *core, uint32_t rank, bool is_dead, bool is_quiet);
+/** Of one that has gone: there is no business with it, and nothing of it can land here. */
+bool peer_is_over(const struct core *core, uint32_t rank);
+/** Another member may have its rank. */
+void peer_forget(struct core *core, uint32_t rank);
 
 /** A step begins, with all that had come by then. */
 void peers_watch(struct core *core, uint64_t heard_ns);

@@ -47,13 +47,30 @@ struct port {
     int (*zero)(void *self, const struct plan_transfer *transfer, uint64_t tag);
 };
 
-enum port_event_kind { PORT_MESSAGE = 1, PORT_READ, PORT_BOARD, PORT_MOVED, PORT_SETTLED, PORT_QUIET, PORT_WORKED };
+/**
+ * JOINED and LEFT: a member came, or went, and the directory says so already: whoever steps the core changes that
+ * first. Nothing comes from a member behind its LEFT.
+ */
+enum port_event_kind {
+    PORT_MESSAGE = 1,
+    PORT_READ,
+    PORT_BOARD,
+    PORT_MOVED,
+    PORT_SETTLED,
+    PORT_QUIET,
+    PORT_WORKED,
+    PORT_JOINED,
+    PORT_LEFT
+};
 
 struct port_event {
     enum port_event_kind kind;
-    int error;           /* READ, BOARD, MOVED, SETTLED, WORKED: 0 or BATON_E... */
-    uint32_t peer;       /* MESSAGE */
-    uint64_t tag;        /* all but MESSAGE */
+    int error;           /* READ, BOARD, MOVED, SETTLED, WORKED: 0 or BATON_E...; LEFT: 0: it said so; BATON_EPEER: its
+                            process has ended */
+    bool is_quiet;       /* LEFT: nothing that it sent, or that was asked of it, can land here any more. Else
+                            path.ended says when that is so */
+    uint32_t peer;       /* MESSAGE, JOINED, LEFT */
+    uint64_t tag;        /* READ to WORKED */
     const uint8_t *data; /* MESSAGE, READ: valid until core_step returns */
     uint32_t bytes;      /* MESSAGE, READ: of data */
     uint64_t moved;      /* MOVED: bytes, also of those that failed */

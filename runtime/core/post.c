@@ -14,7 +14,7 @@
 
 struct post *post_create(const struct core_config *config, struct counts *stats)
 {
-    struct post *p = calloc(1, sizeof *p + config->directory->num_ranks * sizeof p->of[0]);
+    struct post *p = calloc(1, sizeof *p + config->directory->most * sizeof p->of[0]);
     if (p == NULL)
         return NULL;
     p->c = config;
@@ -143,6 +143,20 @@ uint32_t post_waiting(const struct post *p)
 void post_close(struct post *p, uint32_t peer)
 {
     p->of[peer].closed = true;
+}
+
+void post_forget(struct post *p, uint32_t peer)
+{
+    struct unsent *u, *next;
+    DL_FOREACH_SAFE(p->unsent, u, next)
+    {
+        if (u->peer != peer)
+            continue;
+        DL_DELETE(p->unsent, u);
+        p->num_unsent--;
+        free(u);
+    }
+    p->of[peer] = (struct letters){0};
 }
 
 uint64_t post_pause_ns(const struct post *p, uint64_t pause_ns)

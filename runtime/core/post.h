@@ -37,6 +37,8 @@ void post_spoken(struct post *p, uint32_t peer);
 uint32_t post_waiting(const struct post *p);
 /** That peer is dead: nothing is sent to it any more. */
 void post_close(struct post *p, uint32_t peer);
+/** Another member may have that rank. */
+void post_forget(struct post *p, uint32_t peer);
 
 /** Decodes a message that came into *m. False: there is nothing to act on (malformed, of another life, seen before). */
 bool post_open(struct post *p, const struct port_event *e, struct wire_message *m);

@@ -2,6 +2,8 @@
 /* seat: see seat.h. */
 #include "core/seat.h"
 
+#include <string.h>
+
 #include "core/peer.h"
 #include "core/state.h"
 #include "core/survey.h"
@@ -16,12 +18,12 @@ struct reader {
 };
 
 struct seat {
-    uint32_t engine; /* DIRECTORY_NONE: free for any */
-    uint32_t open;   /* expected readers that have not ended */
-    bool was_free;   /* for any, until it was taken */
+    const char *name; /* of its engine; "": of any */
+    uint32_t engine;  /* that has taken it; DIRECTORY_NONE: none, or it has gone since */
+    uint32_t open;    /* expected readers that have not ended */
     bool taken, complete;
     uint32_t num_readers;
-    struct reader *readers; /* by index in the engine; NULL until it is taken */
+    struct reader *readers; /* by index in the engine */
 };
 
 struct seats {
@@ -35,7 +37,7 @@ struct seats {
 
 /* ---- seats ------------------------------------------------------------------------------------------------------- */
 
-struct seats *seats_create(const uint32_t *engines, uint32_t num)
+struct seats *seats_create(const char (*names)[BATON_ENGINE_NAME_MAX], uint32_t num)
 {
     struct seats *s = reap_new(sizeof *s);
     if (s == NULL)
@@ -43,7 +45,7 @@ struct seats *seats_create(const uint32_t *engines, uint32_t num)
     s->error_rank = -1;
     s->num = num;
     for (uint32_t i = 0; i < num; i++)
-        s->of[i].engine = engines[i];
+        s->of[i] = (struct seat){.name = names[i], .engine = DIRECTORY_NONE};
     return s;
 }
 
@@ -70,12 +72,13 @@ static int seat_take(struct core *core, struct seat *seat, uint32_t engine)
 {
     const struct readers *readers = readers_of(core, engine);
     uint32_t n = core->c.directory->engines[engine]->num_ranks;
+    if (core->c.directory->engines[engine]->state != DIRECTORY_WHOLE)
+        return BATON_EPEER;
     if (readers == NULL)
         return BATON_EBUSY; /* it has said nothing yet */
     seat->readers = reap_new(n * sizeof *seat->readers);
     if (seat->readers == NULL)
         return BATON_ENOMEM;
-    seat->was_free = seat->engine == DIRECTORY_NONE;
     seat->engine = engine;
     seat->taken = true;
     seat->num_readers = n;
@@ -87,6 +90,13 @@ static int seat_take(struct core *core, struct seat *seat, uint32_t engine)
     return 0;
 }
 
+/* Whether that engine may take it, or has. */
+static bool is_for(const struct core *core, const struct seat *seat, uint32_t engine)
+{
+    return seat->taken ? seat->engine == engine
+                       : seat->name[0] == '\0' || strcmp(seat->name, core->c.directory->engines[engine]->name) == 0;
+}
+
 /* The same where ranks of this node take seats too. */
 static int take_shared(struct core *core, struct seats *s, uint32_t engine, struct seat **out)
 {
@@ -94,7 +104,7 @@ static int take_shared(struct core *core, struct seats *s, uint32_t engine, stru
     if (i < 0 || (uint32_t)i >= s->num)
         return BATON_ESEAT;
     struct seat *seat = &s->of[i];
-    if (seat->engine != engine && seat->engine != DIRECTORY_NONE)
+    if (!is_for(core, seat, engine))
         return BATON_ESEAT; /* the word is not that which was written here, or taken */
     *out = seat;
     return seat->taken ? 0 : seat_take(core, seat, engine);
@@ -108,11 +118,13 @@ static int take(struct core *core, struct seats *s, uint32_t engine, struct seat
         return take_shared(core, s, engine, out);
     for (uint32_t i = 0; i < s->num; i++) {
         struct seat *seat = &s->of[i];
-        if (seat->engine == engine) {
+        if (!is_for(core, seat, engine))
+            continue;
+        if (seat->taken || seat->name[0] != '\0') {
             *out = seat;
             return seat->taken ? 0 : seat_take(core, seat, engine);
         }
-        if (seat->engine == DIRECTORY_NONE && any == NULL)
+        if (any == NULL)
             any = seat;
     }
     if (any == NULL)
@@ -143,13 +155,57 @@ int32_t seats_error(const struct seats *s, int32_t *rank)
     return s->error;
 }
 
-uint32_t seats_untaken(const struct seats *s, uint32_t engines[BATON_CONSUMERS_MAX])
+uint32_t seats_untaken(const struct core *core, const struct seats *s, uint32_t engines[BATON_CONSUMERS_MAX])
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < s->num; i++)
-        if (!s->of[i].taken && s->of[i].engine != DIRECTORY_NONE)
-            engines[n++] = s->of[i].engine;
+    for (uint32_t i = 0; i < s->num; i++) {
+        const bool is_named = !s->of[i].taken && s->of[i].name[0] != '\0';
+        const uint32_t engine = is_named ? directory_find(core->c.directory, s->of[i].name) : DIRECTORY_NONE;
+        if (engine != DIRECTORY_NONE)
+            engines[n++] = engine;
+    }
     return n;
+}
+
+/* Its readers are forgotten; they must have nothing in hand. */
+static void seat_clear(struct core *core, struct seat *seat)
+{
+    for (uint32_t i = 0; i < seat->num_readers; i++)
+        reader_rest(core, &seat->readers[i]);
+    reap_add(&core->reap, seat->readers);
+    seat->readers = NULL;
+    seat->num_readers = 0;
+    seat->engine = DIRECTORY_NONE;
+}
+
+bool seats_lose(struct core *core, struct seats *s, uint32_t engine)
+{
+    for (uint32_t i = 0; i < s->num; i++) {
+        struct seat *seat = &s->of[i];
+        bool has_begun = false, is_written_to = false;
+        if (!seat->taken || seat->engine != engine)
+            continue;
+        for (uint32_t k = 0; k < seat->num_readers; k++) {
+            has_begun |= seat->readers[k].state != READER_NONE;
+            is_written_to |= seat->readers[k].push != NULL;
+        }
+        if (!seat->complete && (has_begun || s->handoff != NULL)) /* words that ranks have said stay said */
+            return false;
+        if (is_written_to)
+            continue; /* until that is quiet */
+        seat_clear(core, seat);
+        seat->taken = seat->complete;
+        seat->open = 0;
+    }
+    return true;
+}
+
+bool seats_know(const struct seats *s, uint32_t engine)
+{
+    for (uint32_t i = 0; i < s->num; i++)
+        if (s->of[i].taken && s->of[i].engine == engine)
+            return true;
+    return false;
 }
 
 struct reader *seats_next(const struct seats *s, const struct reader *r)
@@ -288,7 +344,7 @@ void reader_undo(struct core *core, struct seats *s, struct reader *r)
     if (s->handoff != NULL)
         return;
     reap_add(&core->reap, seat->readers);
-    *seat = (struct seat){.engine = seat->was_free ? DIRECTORY_NONE : seat->engine};
+    *seat = (struct seat){.name = seat->name, .engine = DIRECTORY_NONE};
 }
 
 void reader_end(struct core *core, struct seats *s, struct reader *r, int32_t error)

@@ -19,8 +19,8 @@ struct push;
 
 enum reader_state { READER_NONE, READER_GRANTED, READER_ENDED };
 
-/** Seats of those engines, or of any (DIRECTORY_NONE), free so far. NULL: no memory. */
-struct seats *seats_create(const uint32_t *engines, uint32_t num);
+/** Seats of engines of those names, or of any (""), free so far. They must outlive the seats. NULL: no memory. */
+struct seats *seats_create(const char (*names)[BATON_ENGINE_NAME_MAX], uint32_t num);
 /**
  * From now on ranks of this node take the seats of that lease by themselves. The words in shared memory say which
  * engine has which seat, and a seat that is taken stays taken.
@@ -37,8 +37,15 @@ uint32_t seats_missing(const struct seats *s);
 int32_t seats_error(const struct seats *s, int32_t *rank);
 /** The last deadline of a want that was granted and has not ended; 0: none. */
 uint64_t seats_wanted_until(const struct seats *s);
-/** The engines whose seats are free still; their number. */
-uint32_t seats_untaken(const struct seats *s, uint32_t engines[BATON_CONSUMERS_MAX]);
+/** The engines that are there and whose seats, which name them, are free still; their number. */
+uint32_t seats_untaken(const struct core *core, const struct seats *s, uint32_t engines[BATON_CONSUMERS_MAX]);
+/**
+ * That engine has gone. Its seat is free again, if none of its ranks had begun; then, or where all of its ranks have
+ * ended, nothing of it is known any more. False: a rank had begun, and now cannot end.
+ */
+bool seats_lose(struct core *core, struct seats *s, uint32_t engine);
+/** Whether anything is known of ranks of that engine. */
+bool seats_know(const struct seats *s, uint32_t engine);
 /** All readers, one after the other; NULL: the first, or there is no other. */
 struct reader *seats_next(const struct seats *s, const struct reader *r);
 

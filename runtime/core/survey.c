@@ -97,7 +97,7 @@ static void readers_destroy(struct core *core, struct readers *r)
 
 int survey_create(struct core *core)
 {
-    core->survey = calloc(1, sizeof *core->survey + core->c.directory->num_engines * sizeof core->survey->readers[0]);
+    core->survey = calloc(1, sizeof *core->survey + core->c.directory->most * sizeof core->survey->readers[0]);
     return core->survey != NULL ? 0 : BATON_ENOMEM;
 }
 
@@ -178,6 +178,27 @@ bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m
     *peer = w->peer;
     kept_free(core, w);
     return true;
+}
+
+void survey_forget(struct core *core, uint32_t engine)
+{
+    struct readers *r = core->survey->readers[engine];
+    struct kept *w, *next;
+    DL_FOREACH_SAFE(core->survey->words, w, next)
+    {
+        if (core->c.directory->engine_of[w->peer] != engine)
+            continue;
+        DL_DELETE(core->survey->words, w);
+        kept_free(core, w);
+    }
+    if (r == NULL)
+        return;
+    if (readers_of(core, engine) == NULL) {
+        work_end(&core->works, &r->work);
+        core->survey->num_open--;
+    }
+    readers_destroy(core, r);
+    core->survey->readers[engine] = NULL;
 }
 
 void readers_begin(struct core *core, uint32_t engine)

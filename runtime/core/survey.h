@@ -27,6 +27,8 @@ int survey_sources(struct core *core, const struct directory_engine *consumer, u
 int survey_served(struct core *core, const struct directory_engine *consumer, uint32_t index,
                   const struct directory_engine *producer);
 
+/** Forgets it, and the words of its ranks that wait. */
+void survey_forget(struct core *core, uint32_t engine);
 /** Finds out about that engine, if that was not begun yet, and there is memory. */
 void readers_begin(struct core *core, uint32_t engine);
 /** The readers of some engine are being found out: words of its ranks may wait. */

@@ -110,6 +110,16 @@ void attempt_drop(struct core *core, struct attempt *a)
     attempt_forget(core, a);
 }
 
+void attempts_lose(struct core *core, uint32_t rank)
+{
+    struct attempt *a = attempts_next(core, NULL), *next;
+    for (; a != NULL; a = next) {
+        next = attempts_next(core, a);
+        former_forget(core, a, rank);
+        waiter_leave(core, a, rank);
+    }
+}
+
 void waiters_shut(struct core *core)
 {
     struct attempt *a = attempts_next(core, NULL), *next;

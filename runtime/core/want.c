@@ -291,6 +291,16 @@ void wants_lose(struct core *core, uint32_t rank)
     }
 }
 
+void wants_lose_engine(struct core *core, uint32_t engine, uint32_t rank)
+{
+    struct want *want, *next;
+    for (want = core->wants->by_id; want != NULL; want = next) {
+        next = want->by_id.next;
+        if (want->name.engine == engine)
+            want_fail(core, want, BATON_STATUS_FAILED, BATON_EPEER, (int32_t)rank, "its producer's engine has gone");
+    }
+}
+
 void wants_shut(struct core *core)
 {
     struct want *want, *next;
@@ -436,6 +446,13 @@ static struct link *link_for(struct core *core, struct want *want, int *error, s
     return link_of(core, call->want.engine, error, why);
 }
 
+/* The engine may have gone since the call was made, and another one may have its index. */
+static bool is_there(const struct core *core, const struct call_want *call)
+{
+    const struct directory_engine *engine = core->c.directory->engines[call->engine];
+    return engine != NULL && engine->state == DIRECTORY_WHOLE && (call->life == 0 || engine->life == call->life);
+}
+
 void want_submit(struct core *core, struct call *call)
 {
     struct plan_why why = {{0}};
@@ -451,6 +468,10 @@ void want_submit(struct core *core, struct call *call)
     }
     if (core->shut) {
         want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
+        return;
+    }
+    if (!is_there(core, &call->want)) {
+        want_fail(core, want, BATON_STATUS_FAILED, BATON_EPEER, -1, "its producer's engine has gone");
         return;
     }
     struct link *link = link_for(core, want, &error, &why);

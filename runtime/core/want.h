@@ -44,6 +44,8 @@ void wants_on_link(struct core *core, struct link *link);
 void wants_on_spare(struct core *core, struct contact *spare);
 /** A rank was lost: what it gives here ends. */
 void wants_lose(struct core *core, uint32_t rank);
+/** That engine has gone, since that rank of it has: no want of it goes on. */
+void wants_lose_engine(struct core *core, uint32_t engine, uint32_t rank);
 void wants_shut(struct core *core);
 
 /** As offer_call and offer_standing. */

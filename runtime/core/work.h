@@ -45,6 +45,12 @@ static inline void work_begin(struct core *core, struct works *works, struct wor
         DL_APPEND(works->first, work);
 }
 
+/** It is done no further: its last piece has not been done. */
+static inline void work_end(struct works *works, struct work *work)
+{
+    DL_DELETE(works->first, work);
+}
+
 /** As much as this step may. Works take turns, so that small ones do not wait for large ones. */
 static inline void works_run(struct core *core, struct works *works)
 {

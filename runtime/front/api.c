@@ -264,17 +264,16 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
     if (p->consumers != NULL && p->num_consumers == 0)
         return error_set(BATON_EINVAL, "consumers are given, and their number is 0");
     for (uint32_t i = 0; i < offer->num_seats; i++) {
-        offer->seats[i] = DIRECTORY_NONE;
         if (p->consumers == NULL)
             continue;
         if (p->consumers[i] == NULL)
             return error_set(BATON_EINVAL, "consumers[%u] is NULL", i);
-        offer->seats[i] = directory_find(b->directory, p->consumers[i]);
-        if (offer->seats[i] == DIRECTORY_NONE)
+        if (directory_find(b->directory, p->consumers[i]) == DIRECTORY_NONE)
             return error_set(BATON_EENGINE, "no engine is called %.63s", p->consumers[i]);
         for (uint32_t k = 0; k < i; k++)
-            if (offer->seats[k] == offer->seats[i])
+            if (strcmp(offer->seats[k], p->consumers[i]) == 0)
                 return error_set(BATON_EINVAL, "engine %.63s is named twice", p->consumers[i]);
+        snprintf(offer->seats[i], sizeof offer->seats[i], "%s", p->consumers[i]);
     }
     return 0;
 }
@@ -479,6 +478,7 @@ int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
     call->user = p->user;
     call->want.mode = p->mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;
     call->want.engine = engine;
+    call->want.life = b->directory->engines[engine]->life;
     call->want.num_tokens = p->num_tokens;
     call->want.held_tokens = p->held_tokens;
     call->want.zero_tail = (p->flags & BATON_WANT_ZERO_TAIL) != 0;

@@ -180,6 +180,17 @@ int report_create(struct core *core, const struct wire_message *m, struct outcom
     return 0;
 }
 
+bool reports_know(const struct core *core, uint32_t engine)
+{
+    const struct report *r, *next;
+    HASH_ITER(hh, verdicts_of(core)->reports, r, next)
+    {
+        if (r->message.verdict.engine == engine)
+            return true;
+    }
+    return false;
+}
+
 void reports_fail(struct core *core, int error, const char *why)
 {
     struct report *r, *next;

@@ -73,6 +73,14 @@ static void on_loss(struct core *core, uint32_t rank)
         rounds_lose(core, rank);
 }
 
+static bool knows(const struct core *core, uint32_t engine)
+{
+    const struct round *r = verdicts_of(core)->rounds;
+    while (r != NULL && r->name.engine != engine)
+        r = r->next;
+    return r != NULL || reports_know(core, engine);
+}
+
 static void on_shut(struct core *core)
 {
     reports_destroy(core);
@@ -87,7 +95,7 @@ static void destroy(struct core *core)
 
 int verdicts_create(struct core *core)
 {
-    static const struct core_hooks hooks = {on_message, on_end, on_loss, on_shut, destroy};
+    static const struct core_hooks hooks = {on_message, on_end, on_loss, knows, on_shut, destroy};
     struct verdicts *v = calloc(1, sizeof *v);
     if (v == NULL)
         return BATON_ENOMEM;

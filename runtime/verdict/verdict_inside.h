@@ -85,6 +85,8 @@ int report_create(struct core *core, const struct wire_message *m, struct outcom
 void report_on_verdict(struct core *core, const struct wire_message *m);
 /** The producer's engine of a call of mine. */
 uint32_t report_producer(const struct core *core, const struct call *call);
+/** Whether one is about a call of that engine. */
+bool reports_know(const struct core *core, uint32_t engine);
 void reports_fail(struct core *core, int error, const char *why);
 void reports_destroy(struct core *core);
 

@@ -109,7 +109,6 @@ static struct call *offer(struct lone *l, baton_id_t id, const char *key)
     call->offer.num_tokens = 4;
     call->offer.ttl_ms = 60000;
     call->offer.num_seats = 1;
-    call->offer.seats[0] = DIRECTORY_NONE;
     return call;
 }
 

@@ -97,7 +97,7 @@ static void lie(struct world *w, const struct world_message *m, uint8_t *packet,
     table[l->at] ^= 1;
     sent.grant.table.data = table;
     assert_int_equal(wire_encode(&sent, packet + ENVELOPE_BYTES) + ENVELOPE_BYTES, bytes);
-    struct envelope_counts c = w->counts[m->from * w->num_ranks + m->to];
+    struct envelope_counts c = w->counts[m->from * w->most + m->to];
     c.sent--; /* as it was when this packet was sealed */
     envelope_seal(&c, (struct envelope_route){m->from, m->to}, packet, bytes - ENVELOPE_BYTES);
 }

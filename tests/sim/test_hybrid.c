@@ -154,7 +154,6 @@ static void prefill(struct history *h)
     call->offer.num_tokens = h->tokens;
     call->offer.ttl_ms = 3000;
     call->offer.num_seats = 1;
-    call->offer.seats[0] = DIRECTORY_NONE;
     call->offer.in_layers = h->in_layers;
     call->offer.in_chunks = h->in_chunks;
     h->offer = world_submit(&h->w, 0, call);

@@ -22,6 +22,8 @@
 
 enum due_kind { DUE_MESSAGE, DUE_READ, DUE_BOARD, DUE_MOVE, DUE_SETTLE, DUE_SUM, DUE_ZERO, DUE_BELL };
 
+#define SPARE_RANKS 16 /* places for members that come later */
+
 struct due {
     uint64_t at, order;
     uint64_t came; /* to a rank that was stopped then; UINT64_MAX: it did not have to wait */
@@ -75,7 +77,7 @@ static int fake_send(void *self, uint32_t peer, const void *message, uint32_t by
     int times = w->rule != NULL ? w->rule(w, &m) : 1;
     while (times-- > 0) {
         struct due *d = later(w, DUE_MESSAGE, w->message_ns, r->rank, peer, 0, ENVELOPE_BYTES + bytes);
-        struct envelope_counts *c = &w->counts[r->rank * w->num_ranks + peer];
+        struct envelope_counts *c = &w->counts[r->rank * w->most + peer];
         memcpy(d->data + ENVELOPE_BYTES, message, bytes);
         envelope_seal(c, (struct envelope_route){r->rank, peer}, d->data, bytes);
         envelope_sent(c, false);
@@ -194,7 +196,7 @@ static enum port_alive fake_alive(void *self, uint32_t peer)
 static bool fake_ended(void *self, uint32_t peer)
 {
     const struct world_rank *r = self;
-    return r->world->ranks[peer].is_dead;
+    return r->world->ranks[peer].is_dead && !r->world->ranks[peer].lingers;
 }
 
 uint8_t *world_address(struct world *w, uint32_t rank, uint64_t at)
@@ -265,8 +267,7 @@ static int message_from(struct world *w, const struct due *d, struct port_event 
     bool good = envelope_read_route(d->data, d->bytes, &route) && route.to == d->to && route.from < w->num_ranks;
     if (good) {
         e->peer = route.from;
-        good =
-            envelope_open(&w->counts[d->to * w->num_ranks + route.from], d->data, d->bytes, &why) == ENVELOPE_MESSAGE;
+        good = envelope_open(&w->counts[d->to * w->most + route.from], d->data, d->bytes, &why) == ENVELOPE_MESSAGE;
     }
     e->kind = PORT_MESSAGE;
     e->data = d->data + ENVELOPE_BYTES;
@@ -393,7 +394,7 @@ static uint64_t heard_ns(const struct world *w, struct world_rank *r)
 
 static void step(struct world *w, struct world_rank *r, const struct port_event *e, int n)
 {
-    if (r->stopped)
+    if (r->stopped || r->has_gone)
         return;
     core_step(r->core, w->now, heard_ns(w, r), e, n);
     collect(w, r);
@@ -407,7 +408,7 @@ static uint64_t next_ns(const struct world *w, const struct world_rank **who)
     uint64_t at = w->queue != NULL ? w->queue->at : UINT64_MAX;
     *who = NULL;
     for (uint32_t i = 0; i < w->num_ranks; i++) {
-        uint64_t due = w->ranks[i].stopped ? UINT64_MAX : core_next_ns(w->ranks[i].core);
+        uint64_t due = w->ranks[i].stopped || w->ranks[i].has_gone ? UINT64_MAX : core_next_ns(w->ranks[i].core);
         if (due <= w->now && due > heard_ns(w, &w->ranks[i]))
             due = UINT64_MAX; /* what has come is handed over before */
         if (due < at) {
@@ -429,6 +430,21 @@ static void release_held(struct world *w)
         d->at = w->now;
         DL_INSERT_INORDER(w->queue, d, by_time);
     }
+}
+
+/* An engine that all ranks have forgotten is forgotten: they share the directory. */
+static void forget_gone(struct world *w)
+{
+    uint32_t engine, first = DIRECTORY_NONE;
+    for (uint32_t i = 0; w->directory->gone != NULL && i < w->num_ranks; i++) {
+        if (w->ranks[i].has_gone)
+            continue;
+        if (!core_take_forgotten(w->ranks[i].core, &engine) || (first != DIRECTORY_NONE && engine != first))
+            return;
+        first = engine;
+    }
+    if (first != DIRECTORY_NONE)
+        directory_forget(w->directory, first);
 }
 
 /* Delivers the first that is due, and with it what comes to the same rank within batch_ns. */
@@ -478,7 +494,9 @@ void world_run(struct world *w, uint64_t until)
             continue;
         }
         deliver(w);
+        forget_gone(w);
     }
+    forget_gone(w);
     w->now = until;
 }
 
@@ -558,7 +576,8 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     r->pool = malloc(r->geometry.bytes);
     r->arena = calloc(1, ARENA_BYTES);
     r->board = calloc(w->settings.leases, sizeof *r->board);
-    struct wire_card card = {.member = 1000 + rank,
+    const uint64_t number = 1000 + w->num_joined++;
+    struct wire_card card = {.member = number,
                              .board_offset = SEGMENT_BOARD,
                              .board_slots = (uint32_t)w->settings.leases,
                              .arena_offset = SEGMENT_ARENA,
@@ -577,7 +596,7 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
                            .node = e->node > 0 ? WORLD_NODES + e->node : rank,
                            .num_boxes = !bare,
                            .box = {{layer_first, bare ? 0 : layers, head_first, bare ? 0 : heads, 0}},
-                           .number = 1000 + rank,
+                           .number = number,
                            .card_offset = SEGMENT_CARD,
                            .card_bytes = (uint32_t)r->card_bytes,
                            .verdicts = (uint8_t)e->verdicts,
@@ -644,9 +663,59 @@ int world_pushes(void **state)
     return go_by(BATON_MODE_PUSH, false);
 }
 
+/* Its place may be another member's. */
+static void rank_fini(struct world_rank *r)
+{
+    core_destroy(r->core);
+    free(r->pool);
+    free(r->arena);
+    free(r->board);
+    free(r->words);
+    handoffs_destroy(r->handoffs);
+    rings_destroy(r->owed);
+    memset(r, 0, sizeof *r);
+}
+
+/* A member comes: its rank, which is that of one that all have forgotten, if there is such a one. */
+static uint32_t join(struct world *w, const struct world_engine *e, uint32_t index)
+{
+    const struct directory *d = w->directory;
+    const uint32_t next = d->num_free_ranks > 0 ? d->free_ranks[d->num_free_ranks - 1] : d->num_ranks;
+    uint8_t row[WIRE_ROW_BYTES];
+    struct plan_why why;
+    uint32_t rank;
+    assert_true(next < w->most);
+    rank_fini(&w->ranks[next]);
+    for (uint32_t i = 0; i < w->most; i++)
+        w->counts[i * w->most + next] = w->counts[next * w->most + i] = (struct envelope_counts){0};
+    rank_init(w, next, e, index, row);
+    assert_int_equal(directory_join(w->directory, row, &rank, &why), 0);
+    assert_int_equal(rank, next);
+    w->num_ranks = d->num_ranks;
+    return rank;
+}
+
+/* Its core. */
+static void begin(struct world *w, uint32_t rank)
+{
+    struct world_rank *r = &w->ranks[rank];
+    struct core_config config = {.settings = &w->settings,
+                                 .directory = w->directory,
+                                 .self = rank,
+                                 .geometry = r->bare ? NULL : &r->geometry,
+                                 .path = w->path,
+                                 .path_out = w->path_out,
+                                 .arena = r->arena,
+                                 .arena_bytes = ARENA_BYTES,
+                                 .port = &r->port,
+                                 .log = &w->log};
+    assert_int_equal(core_create(&config, &r->core), 0);
+    assert_int_equal(verdicts_create(r->core), 0);
+}
+
 void world_init(struct world *w, const struct world_engine *engines, uint32_t num_engines)
 {
-    struct plan_why why;
+    uint32_t size = 0;
     memset(w, 0, sizeof *w);
     assert_int_equal(settings_read(&w->settings, NULL), 0);
     w->settings.leases = world_leases > 0 ? world_leases : 16;
@@ -657,38 +726,69 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
     w->chunk = 256;
     w->mode = world_mode;
     for (uint32_t e = 0; e < num_engines; e++)
-        w->num_ranks += size_of(&engines[e]);
-    w->ranks = calloc(w->num_ranks, sizeof *w->ranks);
-    w->path = calloc(w->num_ranks, sizeof *w->path);
-    w->path_out = calloc(w->num_ranks, sizeof *w->path_out);
-    w->counts = calloc((size_t)w->num_ranks * w->num_ranks, sizeof *w->counts);
-    uint8_t *rows = malloc((size_t)w->num_ranks * WIRE_ROW_BYTES);
-    uint32_t rank = 0;
-    for (uint32_t e = 0; e < num_engines; e++)
-        for (uint32_t i = 0; i < size_of(&engines[e]); i++, rank++) {
-            rank_init(w, rank, &engines[e], i, rows + (size_t)rank * WIRE_ROW_BYTES);
-            w->path[rank] = BATON_PATH_RMA;
-            w->path_out[rank] = BATON_PATH_CMA; /* to tell which of both an event names */
-        }
-    assert_int_equal(directory_of_world(rows, w->num_ranks, &w->directory, &why), 0);
-    free(rows);
+        size += size_of(&engines[e]);
+    w->most = size + SPARE_RANKS;
+    w->ranks = calloc(w->most, sizeof *w->ranks);
+    w->path = calloc(w->most, sizeof *w->path);
+    w->path_out = calloc(w->most, sizeof *w->path_out);
+    w->counts = calloc((size_t)w->most * w->most, sizeof *w->counts);
+    for (uint32_t i = 0; i < w->most; i++) {
+        w->path[i] = BATON_PATH_RMA;
+        w->path_out[i] = BATON_PATH_CMA; /* to tell which of both an event names */
+    }
+    assert_int_equal(directory_create(w->most, &w->directory), 0);
+    for (uint32_t e = 0, rank = 0; e < num_engines; e++)
+        for (uint32_t i = 0; i < size_of(&engines[e]); i++)
+            assert_int_equal(join(w, &engines[e], i), rank++);
     if (world_words)
         words_init(w);
-    for (uint32_t i = 0; i < w->num_ranks; i++) {
-        struct world_rank *r = &w->ranks[i];
-        struct core_config config = {.settings = &w->settings,
-                                     .directory = w->directory,
-                                     .self = i,
-                                     .geometry = r->bare ? NULL : &r->geometry,
-                                     .path = w->path,
-                                     .path_out = w->path_out,
-                                     .arena = r->arena,
-                                     .arena_bytes = ARENA_BYTES,
-                                     .port = &r->port,
-                                     .log = &w->log};
-        assert_int_equal(core_create(&config, &r->core), 0);
-        assert_int_equal(verdicts_create(r->core), 0);
+    for (uint32_t i = 0; i < w->num_ranks; i++)
+        begin(w, i);
+}
+
+/* What was to happen at a rank that goes is lost, and what it has asked others for. */
+static void drop_of(struct world *w, uint32_t rank)
+{
+    struct due *d, *next;
+    DL_CONCAT(w->queue, w->held);
+    w->held = NULL;
+    DL_FOREACH_SAFE(w->queue, d, next)
+    {
+        if (d->to != rank && (d->from != rank || d->kind != DUE_MESSAGE))
+            continue;
+        DL_DELETE(w->queue, d);
+        free(d);
     }
+    DL_SORT(w->queue, by_time);
+}
+
+void world_leave(struct world *w, uint32_t rank, bool is_dead, bool is_quiet)
+{
+    const struct port_event left = {
+        .kind = PORT_LEFT, .peer = rank, .error = is_dead ? BATON_EPEER : 0, .is_quiet = is_quiet};
+    drop_of(w, rank);
+    w->ranks[rank].has_gone = w->ranks[rank].is_dead = true;
+    w->ranks[rank].lingers = !is_quiet;
+    directory_leave(w->directory, rank);
+    for (uint32_t i = 0; i < w->num_ranks; i++)
+        step(w, &w->ranks[i], &left, 1);
+    forget_gone(w);
+}
+
+uint32_t world_join(struct world *w, const struct world_engine *engine)
+{
+    struct port_event joined = {.kind = PORT_JOINED};
+    uint32_t first = DIRECTORY_NONE;
+    for (uint32_t i = 0; i < size_of(engine); i++) {
+        joined.peer = join(w, engine, i);
+        if (first == DIRECTORY_NONE)
+            first = joined.peer;
+        begin(w, joined.peer);
+        for (uint32_t k = 0; k < w->num_ranks; k++)
+            if (k != joined.peer)
+                step(w, &w->ranks[k], &joined, 1);
+    }
+    return first;
 }
 
 /* Forgets all that is still to happen with dead ranks. */
@@ -708,19 +808,14 @@ void world_fini(struct world *w)
 {
     drop_dead(w);
     for (uint32_t i = 0; i < w->num_ranks; i++)
-        core_shut(w->ranks[i].core, w->now);
+        if (!w->ranks[i].has_gone)
+            core_shut(w->ranks[i].core, w->now);
     for (uint32_t i = 0; i < w->num_ranks; i++)
         w->ranks[i].stopped = w->ranks[i].deaf = false;
     world_run(w, w->now + 1000 * MS);
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         assert_true(core_is_quiet(w->ranks[i].core) || w->ranks[i].is_dead);
-        core_destroy(w->ranks[i].core);
-        free(w->ranks[i].pool);
-        free(w->ranks[i].arena);
-        free(w->ranks[i].board);
-        free(w->ranks[i].words);
-        handoffs_destroy(w->ranks[i].handoffs);
-        rings_destroy(w->ranks[i].owed);
+        rank_fini(&w->ranks[i]);
     }
     struct due *d, *next;
     DL_CONCAT(w->queue, w->held);
@@ -767,7 +862,7 @@ static struct call *offer(struct world *w, const char *key, uint32_t first, uint
     call->offer.num_attach = w->num_attach;
     if (w->num_attach > 0)
         memcpy(call->offer.attach, w->attach, w->num_attach);
-    call->offer.seats[0] = w->seat != NULL ? directory_find(w->directory, w->seat) : DIRECTORY_NONE;
+    snprintf(call->offer.seats[0], sizeof call->offer.seats[0], "%s", w->seat != NULL ? w->seat : "");
     return call;
 }
 

@@ -43,6 +43,8 @@ struct world_rank {
     int card_bytes;
     bool bare;              /* has no cache */
     bool is_dead;           /* its neighbours know, and it need not come to rest in the end */
+    bool has_gone;          /* by world_leave: it takes no step any more */
+    bool lingers;           /* what it has sent, or was asked for, may still land, though it is dead */
     bool stopped;           /* it neither answers nor takes anything */
     bool hears;             /* verdicts */
     bool deaf;              /* refuses sends to it with EAGAIN */
@@ -68,7 +70,9 @@ struct world {
     struct settings settings;
     struct logger log;
     uint64_t now;
-    uint32_t num_ranks;
+    uint32_t num_ranks;  /* places in `ranks` that were ever taken */
+    uint32_t most;       /* that there are */
+    uint64_t num_joined; /* members so far: each has another number */
     struct directory *directory;
     baton_path_t *path, *path_out;
     struct world_rank *ranks;
@@ -93,7 +97,7 @@ struct world {
     int (*rule)(struct world *w, const struct world_message *m);
     /** Changes a message on its way, its envelope included. */
     void (*damage)(struct world *w, const struct world_message *m, uint8_t *packet, uint32_t bytes);
-    struct envelope_counts *counts; /* those of rank a about rank b: [a * num_ranks + b] */
+    struct envelope_counts *counts; /* those of rank a about rank b: [a * most + b] */
     uint32_t refused;               /* messages whose envelope was refused */
     /** Called before each move lands. */
     void (*on_move)(struct world *w, uint32_t from, uint32_t to);
@@ -121,6 +125,11 @@ struct world_engine {
 /** Ranks are numbered engine by engine. */
 void world_init(struct world *w, const struct world_engine *engines, uint32_t num_engines);
 void world_fini(struct world *w);
+
+/** A rank goes, and all others hear of it at once; is_dead: else it says so itself. What is on its way to it is lost. */
+void world_leave(struct world *w, uint32_t rank, bool is_dead, bool is_quiet);
+/** An engine comes, with all its ranks, and all others hear of it at once. Its first rank. */
+uint32_t world_join(struct world *w, const struct world_engine *engine);
 
 /** Lets time pass until `until_ns`. */
 void world_run(struct world *w, uint64_t until_ns);

@@ -243,7 +243,7 @@ static void ask(struct scale *s, uint32_t request, uint32_t prefill, uint32_t de
         offer->offer.num_tokens = tokens;
         offer->offer.ttl_ms = (uint32_t)s->settings.ttl_ms;
         offer->offer.num_seats = 1;
-        offer->offer.seats[0] = decode;
+        memcpy(offer->offer.seats[0], s->directory->engines[decode]->name, sizeof offer->offer.seats[0]);
         want->want = (struct call_want){.engine = prefill,
                                         .num_tokens = tokens,
                                         .timeout_ms = (uint32_t)s->settings.want_ms,

@@ -379,7 +379,9 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
                                           .num_seats = p->seats,
                                           .in_layers = c->in_layers,
                                           .in_chunks = c->in_chunks};
-        memcpy(call->offer.seats, p->seat, sizeof call->offer.seats);
+        for (uint32_t k = 0; k < p->seats; k++)
+            if (p->seat[k] != DIRECTORY_NONE)
+                memcpy(call->offer.seats[k], s->directory->engines[p->seat[k]]->name, sizeof call->offer.seats[k]);
         call->offer.num_attach = sizeof c->number; /* so that it is known whose the attached bytes are */
         memcpy(call->offer.attach, &c->number, sizeof c->number);
     }
