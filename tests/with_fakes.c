@@ -53,9 +53,9 @@ static int fake_send(void *self, uint32_t peer, const void *message, uint32_t by
     return (int)ASKED(self, send, peer, bytes);
 }
 
-static void fake_raise(void *self, uint32_t slot, uint64_t generation)
+static void fake_raise(void *self, uint32_t slot, uint64_t generation, bool far)
 {
-    ASKED(self, raise, slot, (int64_t)generation);
+    ASKED(self, raise, slot, (int64_t)generation, far);
 }
 
 static enum port_alive fake_alive(void *self, uint32_t peer)

@@ -16,6 +16,20 @@
 #define HUGE (UINT64_C(2) << 20)
 #define INBOX_MOST 64 /* events that wait, before messages are refused */
 
+static uint32_t node_of(const struct node_member *m)
+{
+    return m->self / m->node->a_node;
+}
+
+/* Of a net's functions, those that would call MPI. */
+static struct node_member *outside_of_lent_turns(void *self)
+{
+    struct node_member *m = self;
+    if (m->b != NULL && turns_are_lent(&m->b->loop.turns))
+        abort();
+    return m;
+}
+
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* Waits for all members; `all` gets what each brought. */
@@ -103,9 +117,8 @@ static int start(void *self, const struct world_segment *wish)
     const int rc = agree(m, "segments", make_segment(m, wish));
     for (uint32_t i = 0; rc == 0 && i < m->node->num; i++) {
         const struct node_member *peer = &m->node->member[i];
-        if (peer == m || !m->node->is_far)
-            m->peers[i] =
-                (struct ground_peer){peer->fakes.ground.segment, peer->bytes, getpid(), m->node->is_far ? 0 : i};
+        if (node_of(peer) == node_of(m))
+            m->peers[i] = (struct ground_peer){peer->fakes.ground.segment, peer->bytes, getpid(), i % m->node->a_node};
     }
     return rc;
 }
@@ -199,7 +212,7 @@ static int put(struct node_member *to, struct port_event event, const void *data
 
 static int net_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
-    struct node_member *m = self, *to = &m->node->member[peer];
+    struct node_member *m = outside_of_lent_turns(self), *to = &m->node->member[peer];
     const struct port_event event = {.kind = PORT_MESSAGE, .peer = m->self, .bytes = bytes};
     const int rc = put(to, event, message, true);
     if (rc != 0)
@@ -211,7 +224,7 @@ static int net_send(void *self, uint32_t peer, const void *message, uint32_t byt
 
 static int net_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
-    struct node_member *m = self;
+    struct node_member *m = outside_of_lent_turns(self);
     const struct node_member *of = &m->node->member[peer];
     if (offset > of->bytes || bytes > of->bytes - offset)
         return BATON_EMESSAGE;
@@ -226,20 +239,21 @@ static const _Atomic uint64_t *word_of(const struct node_member *m, uint32_t pee
 
 static int net_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
-    struct node_member *m = self;
+    struct node_member *m = outside_of_lent_turns(self);
     const uint64_t generation = atomic_load(word_of(m, peer, offset));
     return put(m, (struct port_event){.kind = PORT_BOARD, .tag = tag, .generation = generation}, NULL, false);
 }
 
 static int net_room(void *self, uint32_t peer)
 {
-    (void)self, (void)peer;
+    (void)peer;
+    outside_of_lent_turns(self);
     return NET_RUNS;
 }
 
 static int64_t net_move(void *self, const struct net_move *move)
 {
-    struct node_member *m = self;
+    struct node_member *m = outside_of_lent_turns(self);
     const uint64_t base = move->theirs->is_wrapped ? 0 : (uintptr_t)m->node->member[move->peer].fakes.ground.segment;
     struct port_event event = {.kind = PORT_MOVED, .tag = move->tag, .runs = 1};
     for (const struct net_run *r = move->runs; r < move->runs + move->num_runs; r++) {
@@ -260,7 +274,7 @@ static int64_t net_move(void *self, const struct net_move *move)
 static int net_settle(void *self, uint32_t peer, uint64_t tag)
 {
     (void)peer;
-    return put(self, (struct port_event){.kind = PORT_SETTLED, .tag = tag}, NULL, false);
+    return put(outside_of_lent_turns(self), (struct port_event){.kind = PORT_SETTLED, .tag = tag}, NULL, false);
 }
 
 static enum path_park net_park(void *self, uint32_t peer, uint64_t tag)
@@ -281,9 +295,22 @@ static enum path_park net_park(void *self, uint32_t peer, uint64_t tag)
     return PATH_PARK_QUIET;
 }
 
+static bool net_ended(void *self, uint32_t peer)
+{
+    (void)peer;
+    outside_of_lent_turns(self);
+    return false;
+}
+
+static void net_sync(void *self)
+{
+    outside_of_lent_turns(self);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
 static int net_progress(void *self, struct port_event *events, int max)
 {
-    struct node_member *m = self;
+    struct node_member *m = outside_of_lent_turns(self);
     struct node_item *item;
     int n = 0;
     pthread_mutex_lock(&m->node->lock);
@@ -313,9 +340,9 @@ static void fill(struct node_member *m)
     fakes_init(f);
     f->says.is_rung = true; /* the net rings by itself */
     f->says.meet_close = BATON_ECLOSED;
-    f->ground = (struct ground){
-        .self = m->self, .num_peers = m->node->num, .places = m->node->is_far ? 1 : m->node->num, .peers = m->peers};
-    f->net.has_nodes = m->node->is_far;
+    f->ground =
+        (struct ground){.self = m->self, .num_peers = m->node->num, .places = m->node->a_node, .peers = m->peers};
+    f->net.has_nodes = m->node->a_node < m->node->num;
     f->net.send = net_send;
     f->net.path.read = net_read;
     f->net.path.board = net_board;
@@ -323,9 +350,11 @@ static void fill(struct node_member *m)
     f->net.move = net_move;
     f->net.path.settle = net_settle;
     f->net.path.park = net_park;
+    f->net.path.ended = net_ended;
+    f->net.sync = net_sync;
     f->net.path.progress = net_progress;
     f->net.path.busy = net_busy;
-    f->world.node = m->node->is_far ? m->self : 0;
+    f->world.node = node_of(m);
     f->world.agree = agree;
     f->world.least = least;
     f->world.exchange = exchange;
@@ -337,9 +366,9 @@ static void fill(struct node_member *m)
     f->world.describe = describe;
 }
 
-void node_init(struct node *n, uint32_t num, bool is_far)
+void node_init(struct node *n, uint32_t num, uint32_t a_node)
 {
-    *n = (struct node){.num = num, .is_far = is_far, .mode = BATON_PROGRESS_THREAD};
+    *n = (struct node){.num = num, .a_node = a_node, .mode = BATON_PROGRESS_THREAD};
     pthread_mutex_init(&n->lock, NULL);
     pthread_cond_init(&n->all_came, NULL);
     for (uint32_t i = 0; i < num; i++) {
@@ -370,5 +399,8 @@ static int find(void *arg, const struct opening *o, struct footing *out)
 
 int node_open(struct node_member *m, const baton_open_params_t *params, baton_t **out)
 {
-    return context_open_on(params, find, m, out);
+    const int rc = context_open_on(params, find, m, out);
+    if (rc == 0)
+        m->b = *out;
+    return rc;
 }

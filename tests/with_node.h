@@ -2,8 +2,8 @@
 /*
  * node: whole contexts in one process, without MPI. Each is a member of a world that is made up: its ground, net and
  * world are filled here, all else is real (threads, copy workers, core). Steps of start and close wait for all members,
- * so each needs a thread of its own for these. Where members are far from each other, each has a node of its own, and
- * all between them goes over the net, which copies at once and tells of it in a later turn.
+ * so each needs a thread of its own for these. Between members of different nodes all goes over the net, which copies
+ * at once and tells of it in a later turn. It stands for MPI: a call of it in a turn that is lent ends the process.
  */
 #ifndef BATON_TESTS_WITH_NODE_H
 #define BATON_TESTS_WITH_NODE_H
@@ -28,14 +28,14 @@ struct node_member {
     struct path_region pool;
     struct path_regions mine; /* addresses */
     bool is_here, has_left;
+    baton_t *b; /* once it is open */
     /* under the node's lock */
     struct node_item *first, *given;
     _Atomic uint32_t waiting, sent, moves; /* events; messages and legs over the net, so far */
 };
 
 struct node {
-    uint32_t num;
-    bool is_far;
+    uint32_t num, a_node; /* members; of each node, in order */
     baton_progress_mode_t mode;
     pthread_mutex_t lock;
     pthread_cond_t all_came;
@@ -44,7 +44,8 @@ struct node {
     struct node_member member[NODE_MEMBERS];
 };
 
-void node_init(struct node *n, uint32_t num, bool is_far);
+/** a_node 1: all members are far from each other; num: none is. */
+void node_init(struct node *n, uint32_t num, uint32_t a_node);
 void node_fini(struct node *n);
 
 /** As baton_open; all members at once. */

@@ -30,6 +30,7 @@ struct ask {
     struct call *call;
     struct link *link;
     struct lease lease; /* push: my block table */
+    bool is_far;        /* a rank that reads it over a far path was told of it */
     bool is_over;       /* the want has failed: its legs turn to no other rank */
     int error;          /* then: why */
     uint32_t num_legs, fenced, closed;

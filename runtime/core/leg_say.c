@@ -31,6 +31,7 @@ void leg_send_want(struct core *core, struct leg *leg)
                                       .table_entries = wire_table_entries(&call->tables)}};
     memcpy(m.want.name.key, call->key, sizeof m.want.name.key);
     memcpy(m.want.readers.bit, contact_readers(leg->contact), sizeof m.want.readers.bit);
+    leg->ask->is_far |= path_is_far(core->c.path[contact_peer(leg->contact)]);
     post_send(core->post, contact_peer(leg->contact), &m);
     leg->known = true;
 }

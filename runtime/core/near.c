@@ -45,7 +45,7 @@ void near_enter(struct core *core, struct offer *o)
         seats_share(o->seats, hand, o->lease.slot, o->lease.generation);
         write_words(core, o, seats);
     }
-    core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation);
+    core->c.port->raise(core->c.port->self, o->lease.slot, o->lease.generation, false);
     if (o->is_entered) {
         core->offers->by_slot[o->lease.slot] = o;
         hand->enter(hand->self, o->lease.slot);
@@ -58,7 +58,7 @@ void near_leave(struct core *core, const struct offer *o, int error)
     uint64_t next = lease_end(core->leases, &o->lease);
     if (o->is_entered)
         hand->say_why(hand->self, o->lease.slot, o->lease.generation, error);
-    core->c.port->raise(core->c.port->self, o->lease.slot, next);
+    core->c.port->raise(core->c.port->self, o->lease.slot, next, o->is_far);
     if (o->is_entered) {
         hand->leave(hand->self, o->lease.slot);
         core->offers->by_slot[o->lease.slot] = NULL;

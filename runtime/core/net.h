@@ -10,6 +10,9 @@
  *
  * THREAD. All calls are for whoever makes turns (front/turns.h), but where one says that any thread may call it. Before
  * there are turns, the thread that starts the context makes them.
+ * LENT TURNS are those of other threads, which the library behind the net may not bear. Of its path they call `park`,
+ * `look` and `has_looked`, and else what any thread may call (front/beside.h). These three, and `busy`, look at what is
+ * known here, and call nothing of that library.
  * COMPLETION and ERRORS are those of core/path.h: no call blocks, and what was begun ends by an event of `progress`.
  */
 #ifndef BATON_CORE_NET_H

@@ -23,6 +23,7 @@ struct offer {
     struct lease lease;
     bool is_entered; /* ranks of this node may take it without a message */
     bool is_unheard; /* a word about it could not be heard yet */
+    bool is_far;     /* it was granted to a rank that reads it over a far path */
     struct seats *seats;
     struct reach reach;    /* what is in place */
     uint8_t *ready;        /* of one in layers: bit i: so is my layer layer_first + i of tokens [done, next) */

@@ -163,6 +163,7 @@ static void match(struct core *core, struct offer *o, const struct word *w)
         return;
     }
     reader_note(r, w);
+    o->is_far |= path_is_far(core->c.path[w->peer]);
     timeline_meet(core_timeline(core), TIMELINE_MATCHED, core->now, o->call->id, w->peer, w->want, 0);
     if (o->call->end.event.wait_ns == 0)
         o->call->end.event.wait_ns = core->now - o->call->submitted_ns;

@@ -27,8 +27,12 @@ struct port {
     /** Sends a message, copied. 0, BATON_EAGAIN (later: credits), BATON_EPEER. In order between two ranks. */
     int (*send)(void *self, uint32_t peer, const void *message, uint32_t bytes);
 
-    /** Stores my own slot's generation: release store, full fence, window sync. */
-    void (*raise)(void *self, uint32_t slot, uint64_t generation);
+    /**
+     * Stores my own slot's generation: release store, full fence. `far`: it ends a lease that a rank was told of which
+     * reads it over a far path. Events of this step are handed out only once such a rank finds the generation, and what
+     * it wrote here is seen. Else a far rank finds it before it hears any message that is sent after this.
+     */
+    void (*raise)(void *self, uint32_t slot, uint64_t generation, bool far);
 
     enum port_alive (*alive)(void *self, uint32_t peer);
 

@@ -101,8 +101,9 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
 {
     struct call *call = want->ask.call;
     baton_event_t *event = &call->end.event;
-    if (want->leased) /* the window's sync and the fence in it also make visible what was written here */
-        core->c.port->raise(core->c.port->self, want->ask.lease.slot, lease_end(core->leases, &want->ask.lease));
+    if (want->leased)
+        core->c.port->raise(core->c.port->self, want->ask.lease.slot, lease_end(core->leases, &want->ask.lease),
+                            want->ask.is_far);
     event->peer = want->rank;
     memcpy(event->detail, want->detail, sizeof event->detail);
     tell_end(core, want, error);
@@ -353,7 +354,7 @@ static int lease_tables(struct core *core, struct want *want)
     if (rc != 0)
         return rc;
     want->leased = true;
-    core->c.port->raise(core->c.port->self, lease->slot, lease->generation);
+    core->c.port->raise(core->c.port->self, lease->slot, lease->generation, false);
     return 0;
 }
 

@@ -236,10 +236,10 @@ static enum path_park fault_park(void *self, uint32_t peer, uint64_t tag)
     return f->under.path.park(f->under.path.self, peer, tag);
 }
 
-static void fault_raise(void *self, uint32_t slot, uint64_t generation)
+static void fault_raise(void *self, uint32_t slot, uint64_t generation, bool far)
 {
     struct faults *f = self;
-    f->under.raise(f->under.self, slot, generation);
+    f->under.raise(f->under.self, slot, generation, far);
 }
 
 static enum port_alive fault_alive(void *self, uint32_t peer)

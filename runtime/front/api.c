@@ -191,11 +191,21 @@ static uint64_t blocks_of(const struct call *call)
     return blocks;
 }
 
+/* Whether a rank of that engine is reached without the net. */
+static bool is_near(const struct baton *b, const struct directory_engine *engine)
+{
+    uint32_t i = 0;
+    while (i < engine->num_ranks && path_is_far(paths_table(b->paths)[engine->ranks[i]]))
+        i++;
+    return i < engine->num_ranks;
+}
+
 /* The bytes that this rank copies for a call, at most. Who pushes copies for a want that comes to it. */
 static uint64_t bytes_of(const struct baton *b, const struct call *call)
 {
     uint64_t bytes = 0;
-    if (call->kind != CALL_WANT || call->want.mode == BATON_MODE_PUSH)
+    if (call->kind != CALL_WANT || call->want.mode == BATON_MODE_PUSH ||
+        !is_near(b, b->directory->engines[call->want.engine]))
         return 0;
     for (uint32_t i = 0; i < call->tables.num; i++)
         bytes += call->tables.table[i].num_blocks * b->cache->block_bytes[i];

@@ -12,6 +12,7 @@
 #include "base/textbuf.h"
 #include "base/settings.h"
 #include "front/areas.h"
+#include "front/beside.h"
 #include "front/cache.h"
 #include "front/runs.h"
 #include "memory/near.h"
@@ -29,7 +30,8 @@ enum { PATH_SHM, PATH_ATTACH, PATH_NET, PATH_STAGED };
 struct paths {
     struct paths_wish wish;
     const struct ground *ground;
-    const struct net *net;
+    struct beside *beside;
+    const struct net *net; /* beside's */
     struct shm *shm;
     struct staged *staged;
     bool *stages; /* by rank: whether bytes are staged */
@@ -46,7 +48,6 @@ struct paths {
     struct handoffs *handoffs;
     struct lanes *lanes;
     _Atomic uint64_t *board; /* mine */
-    bool is_lent;            /* the turn under way is another thread's than the reactor's */
     bool needs_no_net;       /* it never has anything to do: messages and bytes of all ranks go by memory */
 };
 
@@ -142,6 +143,7 @@ static int make_attach(struct paths *p, struct path *out)
 
 static int make_net(struct paths *p, struct path *out)
 {
+    p->net = beside_net(p->beside);
     *out = p->net->path;
     return 0;
 }
@@ -157,7 +159,6 @@ static bool is_device(const struct baton_cache *cache)
 static bool must_stage(const struct paths *p, uint32_t peer)
 {
     const struct wire_row *row = &p->wish.directory->rows[peer];
-    bool is_wrapped = (row->features & WIRE_ROW_WRAPPED) != 0;
     if (peer == p->ground->self)
         return is_device(p->wish.cache);
     if (p->wish.stage_bytes == 0 || p->wish.cache == NULL || row->num_boxes == 0)
@@ -166,7 +167,7 @@ static bool must_stage(const struct paths *p, uint32_t peer)
         return true;
     if (p->ground->peers[peer].mapped != NULL)
         return p->near[peer].read.reach == MEMORY_OUT_OF_REACH;
-    return is_wrapped && !p->net->exposes;
+    return (row->features & WIRE_ROW_WRAPPED) != 0 && !p->net->exposes;
 }
 
 static const struct path *segment_path(void *arg, uint32_t peer)
@@ -188,11 +189,10 @@ static int send_note(void *arg, uint32_t peer, const void *message, uint32_t byt
     return send_message(arg, peer, message, bytes, RINGS_NOW);
 }
 
-/* Makes visible what was stored for peers that use the net, and what they stored. */
 static void sync_windows(void *arg)
 {
     struct paths *p = arg;
-    if (!p->needs_no_net)
+    if (!p->needs_no_net) /* makes visible what was stored for peers that use the net, and what they stored */
         p->net->sync(p->net->self);
 }
 
@@ -306,7 +306,7 @@ static int all_progress(void *self, struct port_event *events, int max)
             n = without_notes(p, events, n, n + p->path[i].progress(p->path[i].self, events + n, room));
     }
     const struct path *staged = &p->path[PATH_STAGED];
-    if (p->is_lent)
+    if (beside_is_lent(p->beside))
         return n; /* what it has to do keeps the port busy, which wakes the reactor */
     return n + staged->progress(staged->self, events + n, max - n);
 }
@@ -355,13 +355,12 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
     return send_message(self, peer, message, bytes, when_heard(message, bytes));
 }
 
-static void port_raise(void *self, uint32_t slot, uint64_t generation)
+static void port_raise(void *self, uint32_t slot, uint64_t generation, bool far)
 {
     struct paths *p = self;
     atomic_store_explicit(&p->board[slot], generation, memory_order_release);
-    /* Before anything that follows (an event that frees the blocks), for readers on this node and by rma. */
-    atomic_thread_fence(memory_order_seq_cst);
-    sync_windows(p);
+    atomic_thread_fence(memory_order_seq_cst); /* before an event that frees the blocks, for readers of this node */
+    beside_store(p->beside, far && !p->needs_no_net);
 }
 
 static enum port_alive port_alive(void *self, uint32_t peer)
@@ -374,7 +373,8 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
                     uint64_t *out, uint64_t tag)
 {
     struct paths *p = self;
-    sync_windows(p); /* what peers have put here is seen by this thread, and the queue hands it on */
+    if (!beside_see(p->beside)) /* the queue of workers hands on what this thread sees */
+        return BATON_EAGAIN;
     if (is_device(p->wish.cache))
         return staged_sum(p->staged, transfer, source, first, count, out, tag);
     return shm_sum(p->shm, transfer, source, first, count, out, tag);
@@ -430,14 +430,14 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
         return error_set(BATON_ENOMEM, "no memory for the paths");
     p->wish = *wish;
     p->ground = wish->ground;
-    p->net = wish->net;
     p->board = (void *)(p->ground->segment + wish->board_offset);
     p->to = calloc(size, sizeof *p->to);
     p->kinds = calloc(size, sizeof *p->kinds);
     p->kinds_out = calloc(size, sizeof *p->kinds_out);
     p->near = calloc(size, sizeof *p->near);
     int rc = areas_init(&p->areas, size);
-    if (rc != 0 || p->to == NULL || p->kinds == NULL || p->kinds_out == NULL)
+    p->beside = beside_create(wish->net, size, wish->log);
+    if (rc != 0 || p->beside == NULL || p->to == NULL || p->kinds == NULL || p->kinds_out == NULL)
         rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
     if (rc == 0)
         areas_add_mine(&p->areas, p->ground, wish->area_offset, wish->board_offset, (uint32_t)wish->settings->leases,
@@ -478,6 +478,7 @@ int paths_destroy(struct paths *p)
     free(p->near);
     handoffs_destroy(p->handoffs);
     lanes_destroy(p->lanes);
+    beside_destroy(p->beside);
     rings_destroy(p->rings);
     free(p->to);
     free(p->kinds);
@@ -493,12 +494,23 @@ struct rings *paths_rings(struct paths *p)
 
 bool paths_can_lend(const struct paths *p)
 {
-    return p->needs_no_net && p->peers[BATON_PATH_STAGED] == 0;
+    return p->peers[BATON_PATH_STAGED] == 0 &&
+           (p->needs_no_net || p->peers[BATON_PATH_SHM] + p->peers[BATON_PATH_CMA] > 1); /* one is this rank */
+}
+
+bool paths_may_take_long(const struct paths *p)
+{
+    return !p->needs_no_net || p->peers[BATON_PATH_STAGED] > 0;
 }
 
 void paths_lend(struct paths *p, bool is_lent)
 {
-    p->is_lent = is_lent;
+    beside_lend(p->beside, is_lent);
+}
+
+bool paths_hold_events(const struct paths *p)
+{
+    return beside_owes(p->beside);
 }
 
 bool paths_has_driver(const struct paths *p)
@@ -576,12 +588,11 @@ static void describe_reasons(const struct paths *p, struct textbuf *out)
 
 void paths_describe(const struct paths *p, struct textbuf *out)
 {
-    textbuf_print(out, "paths: ");
     for (unsigned i = 0; i < p->num_paths; i++) {
         uint32_t ranks = 0;
         for (uint32_t peer = 0; peer < p->ground->num_peers; peer++)
             ranks += p->to[peer] == i;
-        textbuf_print(out, "%s%u%s by %s", i > 0 ? ", " : "", ranks, i == 0 ? " ranks" : "", p->path[i].name);
+        textbuf_print(out, "%s%u%s by %s", i > 0 ? ", " : "paths: ", ranks, i == 0 ? " ranks" : "", p->path[i].name);
     }
     textbuf_print(out, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
                   lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");

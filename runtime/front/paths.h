@@ -40,10 +40,17 @@ int paths_destroy(struct paths *p);
 
 const struct port *paths_port(const struct paths *p);
 
-/** Whether any thread may make turns: the port calls nothing of MPI and no driver of a device. */
+/**
+ * Whether any thread may make turns: nothing is staged, and ranks of this node are reached without the net. Turns that
+ * are lent leave the net alone (front/beside.h).
+ */
 bool paths_can_lend(const struct paths *p);
-/** Whether turns are lent from now on: staging, which copies for ranks that cannot reach this one's memory, waits. */
+/** Whether turns are lent from now on: the net waits, and staging, which copies for ranks that reach no memory here. */
 void paths_lend(struct paths *p, bool is_lent);
+/** Whether no event may be handed out in this turn: other nodes do not know yet what a lease's end stored. */
+bool paths_hold_events(const struct paths *p);
+/** Whether turns that are not lent may call MPI or a driver of a device. */
+bool paths_may_take_long(const struct paths *p);
 /** Whether turns call a driver of a device, which one thread alone may do: the reactor, or who lends itself for it. */
 bool paths_has_driver(const struct paths *p);
 /** Ranks of this node that are to be rung. */

@@ -158,7 +158,7 @@ static bool publish(struct baton *b)
 static bool hand_out(struct baton *b, uint64_t now)
 {
     struct loop *l = &b->loop;
-    if (l->kept.outcome == NULL && !core_has_outcome(b->core))
+    if ((l->kept.outcome == NULL && !core_has_outcome(b->core)) || paths_hold_events(b->paths))
         return false;
     meter_news(&l->meter, now);
     bool any = false, goes_on = true;
@@ -203,7 +203,8 @@ bool reactor_turn(struct baton *b, uint64_t began)
     atomic_store_explicit(&l->turn_ns, began, memory_order_release);
     begin_look(b, began);
     bool active = drain(b);
-    if (active && !paths_can_lend(b->paths)) { /* MPI may take long: what the calls began goes on meanwhile */
+    if (active && !turns_are_lent(&l->turns) &&
+        paths_may_take_long(b->paths)) { /* what the calls began goes on meanwhile */
         paths_wake(b->paths);
         rings_ring(paths_rings(b->paths), RINGS_NOW);
     }
@@ -218,7 +219,8 @@ bool reactor_turn(struct baton *b, uint64_t began)
         l->woke_ns = tells && is_rung(b) && events_are_watched(&b->events) ? now : 0;
     l->is_cut = n == LOOP_EVENTS || l->kept.outcome != NULL;
     turns_ring(b, now);
-    b->on.net->ring(b->on.net->self);
+    if (!turns_are_lent(&l->turns)) /* no message left this rank */
+        b->on.net->ring(b->on.net->self);
     count_add(&l->num_turns, 1);
     l->snapshot_is_stale |= active;
     if (snapshot_is_due(b, now))
@@ -286,7 +288,9 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
         return now - idle_since < KEPT_NS ? SLEEP_LEAST_NS : KEPT_NS;
     if (now - idle_since < spin_ns(b) || reactor_must_poll(b) || due <= now)
         return 0;
-    uint64_t most = is_rung(b) ? rung_rest_ns(b, now, idle_since) : (now - quiet_since) / 4;
+    uint64_t most = is_rung(b) || b->loop.turns.can_lend ? rung_rest_ns(b, now, idle_since) : UINT64_MAX;
+    if (!is_rung(b) && (now - quiet_since) / 4 < most)
+        most = (now - quiet_since) / 4;
     if (most < SLEEP_LEAST_NS)
         most = SLEEP_LEAST_NS;
     if (most > cap)

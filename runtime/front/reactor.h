@@ -20,9 +20,13 @@
  *     peers on other nodes ring (mpi/doorbell.h)  the same, but up to sleep_us, and counted anew from each ring that is
  *                                                 sent or heard
  *
+ *   Where turns are lent beside other nodes, the first row holds too: the sleep is the shorter one of both.
+ *
  * LOOKS. A turn takes a bounded number of calls and events, so it may leave some behind. Timers of the core must not
  * act on what lies unread (core/timer.h). So a look begins with a mark in each queue. It ends, mostly in the same turn,
- * when all of them have handed out what lay before it. Timers that were due by its beginning may fire then.
+ * when all of them have handed out what lay before it. Timers that were due by its beginning may fire then. A turn that
+ * is lent may begin a look, but does not end one where there are other nodes: the reactor does, which wakes for the
+ * timers.
  *
  * While the thread sleeps, other threads may make its turns (front/turns.h).
  */

@@ -178,8 +178,8 @@ static int core_build(struct baton *b, const struct layout *l)
     if (rc != 0)
         return rc;
     b->port = b->faults != NULL ? faults_port(b->faults) : paths_port(b->paths);
-    b->loop.turns.can_lend = b->on.mode != BATON_PROGRESS_CALLER && !b->on.net->has_nodes && b->port->handoff != NULL &&
-                             paths_can_lend(b->paths);
+    b->loop.turns.can_lend =
+        b->on.mode != BATON_PROGRESS_CALLER && b->port->handoff != NULL && paths_can_lend(b->paths);
     struct core_config config = {.settings = &b->settings,
                                  .directory = b->directory,
                                  .self = b->on.ground->self,

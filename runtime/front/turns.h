@@ -5,11 +5,16 @@
  * LENT TURNS. To wake a thread takes 20 to 50 us. So while the reactor sleeps, others make its turns: a thread of the
  * engine that makes a call, or that polls after the bell has rung, and a copy worker that has no more jobs. A short
  * transfer within a node then wakes nobody. A long one wakes the worker that copies it, and that worker finds the offer
- * as well, so the call returns sooner. A lent turn calls nothing of MPI: turns are lent only where none of them needs
- * MPI (paths_can_lend). A call does a bounded amount of work: the shm path copies at most inline_bytes in a turn, by
- * cross-memory attach too; the calls between two polls begin turns for 50 us, or make four turns, as many as a transfer
- * by workers takes; and a call of many blocks is left to the reactor, since it takes long to read and check their
- * tables.
+ * as well, so the call returns sooner. Turns are lent wherever a rank of this node is reached without MPI, and nothing
+ * is staged (paths_can_lend).
+ *
+ * BESIDE MPI. A lent turn calls nothing of MPI. What it has for ranks of other nodes it leaves to the next turn that is
+ * not lent, for which the reactor is woken (front/beside.h). It hears nothing of them, so nothing that is due is judged
+ * by it. Where it ends a lease that they were told of, its events wait for that turn too.
+ *
+ * BOUNDS. A call does a bounded amount of work: the shm path copies at most inline_bytes in a turn, by cross-memory
+ * attach too; the calls between two polls begin turns for 50 us, or make four turns, as many as a transfer by workers
+ * takes; and a call of many blocks is left to the reactor, since it takes long to read and check their tables.
  *
  * DOORBELL. Between nodes the thread that hears the rings of other ranks (mpi/doorbell.h) makes turns for what they
  * announce, which saves waking the reactor. It is a thread of Baton's own, so its turns may call MPI. It makes none

@@ -39,6 +39,11 @@ struct due {
     uint8_t data[];
 };
 
+static bool is_far(const struct world *w, uint32_t rank)
+{
+    return path_is_far(w->path[rank]);
+}
+
 /* ---- the port ---------------------------------------------------------------------------------------------------- */
 
 static int by_time(const struct due *a, const struct due *b)
@@ -65,7 +70,7 @@ static struct due *later(struct world *w, enum due_kind kind, uint64_t delay, ui
     return d;
 }
 
-static int fake_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
+static int send_now(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
     struct world_rank *r = self;
     struct world *w = r->world;
@@ -87,7 +92,7 @@ static int fake_send(void *self, uint32_t peer, const void *message, uint32_t by
     return 0;
 }
 
-static int fake_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int read_now(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     struct world_rank *r = self;
     struct world *w = r->world;
@@ -97,7 +102,7 @@ static int fake_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes,
     return 0;
 }
 
-static int fake_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+static int board_now(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct world_rank *r = self;
     r->world->boards++;
@@ -121,6 +126,8 @@ static int64_t fake_move(void *self, const struct path_leg *leg, uint64_t budget
 {
     struct world_rank *r = self;
     struct world *w = r->world;
+    if (is_far(w, leg->peer) && beside_net(r->beside)->room(r->beside, leg->peer) < 0)
+        return BATON_EAGAIN;
     if (w->slots > 0 && under_way(w, leg->peer, r->rank) >= w->slots)
         return BATON_EAGAIN;
     struct due *d = later(w, DUE_MOVE, w->move_ns + w->ranks[leg->peer].move_extra_ns, leg->peer, r->rank, leg->tag, 0);
@@ -151,14 +158,15 @@ static enum path_park fake_park(void *self, uint32_t peer, uint64_t tag)
     return answer;
 }
 
-static void fake_raise(void *self, uint32_t slot, uint64_t generation)
+static void fake_raise(void *self, uint32_t slot, uint64_t generation, bool far)
 {
     struct world_rank *r = self;
     assert_true(generation > r->board[slot]); /* generations only grow */
     r->board[slot] = generation;
+    beside_store(r->beside, far);
 }
 
-static int fake_settle(void *self, uint32_t peer, uint64_t tag)
+static int settle_now(void *self, uint32_t peer, uint64_t tag)
 {
     struct world_rank *r = self;
     later(r->world, DUE_SETTLE, r->world->board_ns, peer, r->rank, tag, 0);
@@ -193,10 +201,85 @@ static enum port_alive fake_alive(void *self, uint32_t peer)
 }
 
 /* The transport reports it at once. */
-static bool fake_ended(void *self, uint32_t peer)
+static bool ended_now(void *self, uint32_t peer)
 {
     const struct world_rank *r = self;
     return r->world->ranks[peer].is_dead && !r->world->ranks[peer].lingers;
+}
+
+/* ---- the port, by lent turns too --------------------------------------------------------------------------------- */
+
+/* Of a rank that is far, what beside makes of a call, else the call itself. */
+#define BY(r, peer, function, now) (is_far((r)->world, peer) ? beside_net((r)->beside)->function : (now))
+#define OF(r, peer) (is_far((r)->world, peer) ? (void *)(r)->beside : (void *)(r))
+
+static int fake_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
+{
+    struct world_rank *r = self;
+    return BY(r, peer, send, send_now)(OF(r, peer), peer, message, bytes);
+}
+
+static int fake_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    struct world_rank *r = self;
+    return BY(r, peer, path.read, read_now)(OF(r, peer), peer, offset, bytes, tag);
+}
+
+static int fake_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    struct world_rank *r = self;
+    return BY(r, peer, path.board, board_now)(OF(r, peer), peer, offset, tag);
+}
+
+static int fake_settle(void *self, uint32_t peer, uint64_t tag)
+{
+    struct world_rank *r = self;
+    return BY(r, peer, path.settle, settle_now)(OF(r, peer), peer, tag);
+}
+
+static bool fake_ended(void *self, uint32_t peer)
+{
+    struct world_rank *r = self;
+    return BY(r, peer, path.ended, ended_now)(OF(r, peer), peer);
+}
+
+static int net_room(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return NET_RUNS;
+}
+
+/* Events are told by `deliver`. */
+static int net_progress(void *self, struct port_event *events, int max)
+{
+    (void)self, (void)events, (void)max;
+    return 0;
+}
+
+static void net_sync(void *self)
+{
+    struct world_rank *r = self;
+    r->syncs++;
+}
+
+static void net_init(struct world_rank *r)
+{
+    r->net = (struct net){.self = r, .room = net_room, .send = send_now, .sync = net_sync};
+    r->net.path = (struct path){.self = r,
+                                .read = read_now,
+                                .board = board_now,
+                                .settle = settle_now,
+                                .park = fake_park,
+                                .ended = ended_now,
+                                .progress = net_progress};
+    r->beside = beside_create(&r->net, r->world->most, &r->world->log);
+    assert_non_null(r->beside);
+}
+
+void world_lend(struct world *w, uint32_t rank, bool lends)
+{
+    w->ranks[rank].lends = lends;
+    beside_lend(w->ranks[rank].beside, lends);
 }
 
 uint8_t *world_address(struct world *w, uint32_t rank, uint64_t at)
@@ -346,7 +429,7 @@ static bool fake_answer(void *self, uint32_t peer, uint64_t tag, struct port_eve
 static void collect(struct world *w, struct world_rank *r)
 {
     struct outcome *outcome;
-    while ((outcome = core_take(r->core)) != NULL) {
+    while (!beside_owes(r->beside) && (outcome = core_take(r->core)) != NULL) {
         assert_true(r->num_events < WORLD_EVENTS);
         r->event_at[r->num_events] = w->now;
         r->events[r->num_events++] = outcome->event;
@@ -372,7 +455,7 @@ static void hear_bells(struct world *w, const struct world_rank *by)
  */
 static bool waits(const struct world *w, const struct due *d)
 {
-    return w->ranks[d->to].stopped ||
+    return w->ranks[d->to].stopped || (w->ranks[d->to].lends && d->to != d->from && is_far(w, d->from)) ||
            (d->kind != DUE_MESSAGE && w->ranks[d->from].stopped && path_is_far(w->path[d->from]));
 }
 
@@ -381,6 +464,8 @@ static uint64_t heard_ns(const struct world *w, struct world_rank *r)
 {
     const struct due *d;
     uint64_t heard = w->now;
+    if (r->lends) /* not all of it is asked what has come */
+        return r->heard_ns;
     DL_FOREACH(w->queue, d)
     {
         const uint64_t came = d->came < d->at ? d->came : d->at;
@@ -396,6 +481,7 @@ static void step(struct world *w, struct world_rank *r, const struct port_event 
 {
     if (r->stopped || r->has_gone)
         return;
+    beside_net(r->beside)->path.progress(r->beside, NULL, 0);
     core_step(r->core, w->now, heard_ns(w, r), e, n);
     collect(w, r);
     if (world_words)
@@ -540,6 +626,7 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     uint32_t heads = e->heads_total > e->tp ? e->heads_total / e->tp : 1, head_first = tp_rank * e->heads_total / e->tp;
     r->world = w;
     r->rank = rank;
+    net_init(r);
     r->port = (struct port){.path = {.self = r,
                                      .read = fake_read,
                                      .board = fake_board,
@@ -670,6 +757,7 @@ static void rank_fini(struct world_rank *r)
     free(r->pool);
     free(r->arena);
     free(r->board);
+    beside_destroy(r->beside);
     free(r->words);
     handoffs_destroy(r->handoffs);
     rings_destroy(r->owed);

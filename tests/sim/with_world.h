@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "core/core.h"
+#include "front/beside.h"
 #include "shm/handoffs.h"
 #include "wire/card.h"
 #include "wire/envelope.h"
@@ -40,11 +41,15 @@ struct world_rank {
     baton_tensor_t tensors[WORLD_TENSORS];
     uint8_t *pool, *arena, *words, card[WIRE_CARD_MAX];
     uint64_t *board;
+    struct net net; /* to ranks that are far */
+    struct beside *beside;
+    uint32_t syncs; /* of what it stored, for those */
     int card_bytes;
     bool bare;              /* has no cache */
     bool is_dead;           /* its neighbours know, and it need not come to rest in the end */
     bool has_gone;          /* by world_leave: it takes no step any more */
     bool lingers;           /* what it has sent, or was asked for, may still land, though it is dead */
+    bool lends;             /* its turns are lent (front/turns.h): world_lend */
     bool stopped;           /* it neither answers nor takes anything */
     bool hears;             /* verdicts */
     bool deaf;              /* refuses sends to it with EAGAIN */
@@ -133,6 +138,9 @@ uint32_t world_join(struct world *w, const struct world_engine *engine);
 
 /** Lets time pass until `until_ns`. */
 void world_run(struct world *w, uint64_t until_ns);
+
+/** From now on all turns of that rank are lent: it hears nothing that is far, or all are its own again. */
+void world_lend(struct world *w, uint32_t rank, bool lends);
 
 /** The address of offset `at` of a rank's segment, where its card and its row are read. */
 uint8_t *world_address(struct world *w, uint32_t rank, uint64_t at);

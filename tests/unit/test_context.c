@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context: two whole contexts in one process, over a ground, a net and a world that are made up (with_node.h), and
- * without MPI. All else of the runtime is as it is in production: what one offers, the other gets.
+ * context: whole contexts in one process, over a ground, a net and a world that are made up (with_node.h), and without
+ * MPI. All else of the runtime is as it is in production: what one offers, the other gets.
  */
 #include <poll.h>
 #include <setjmp.h>
@@ -21,12 +21,13 @@
 #include "with_tune.h"
 
 enum { BLOCKS = 8, BLOCK_TOKENS = 16, REQUESTS = 20 };
-enum { PREFILL, DECODE, ENGINES };
+enum { PREFILL, DECODE, OTHER, ENGINES };
 
 static const uint32_t offered[] = {1, 6, 2}, wanted[] = {5, 0, 3};
 #define TABLE (sizeof offered / sizeof offered[0])
 
 static struct node node;
+static unsigned num_engines;
 
 /* A member, in a thread of its own for the calls that wait for the other. */
 static struct engine {
@@ -41,7 +42,7 @@ static struct engine {
     pthread_t thread;
 } engines[ENGINES];
 
-static const char *const names[] = {"prefill", "decode"};
+static const char *const names[] = {"prefill", "decode", "other"};
 
 static uint8_t *block(const struct engine *e, uint32_t number)
 {
@@ -91,22 +92,24 @@ static void *bring_down(void *arg)
 
 static void both(void *(*run)(void *arg))
 {
-    for (unsigned i = 0; i < ENGINES; i++)
+    for (unsigned i = 0; i < num_engines; i++)
         assert_int_equal(pthread_create(&engines[i].thread, NULL, run, &engines[i]), 0);
-    for (unsigned i = 0; i < ENGINES; i++)
+    for (unsigned i = 0; i < num_engines; i++)
         pthread_join(engines[i].thread, NULL);
 }
 
-static void up(bool is_far, uint32_t flags)
+/* So many engines, of which so many share a node. */
+static void up(unsigned num, uint32_t a_node, uint32_t flags)
 {
-    node_init(&node, ENGINES, is_far);
+    num_engines = num;
+    node_init(&node, num, a_node);
     memset(engines, 0, sizeof engines);
-    for (unsigned i = 0; i < ENGINES; i++) {
+    for (unsigned i = 0; i < num_engines; i++) {
         engines[i].role = i == PREFILL ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE;
         engines[i].flags = flags;
     }
     both(bring_up);
-    for (unsigned i = 0; i < ENGINES; i++)
+    for (unsigned i = 0; i < num_engines; i++)
         if (engines[i].opened != 0 || engines[i].started != 0)
             fail_msg("%s: %s", names[i], engines[i].sentence);
 }
@@ -114,10 +117,10 @@ static void up(bool is_far, uint32_t flags)
 static void down(void)
 {
     both(bring_down);
-    for (unsigned i = 0; i < ENGINES; i++)
+    for (unsigned i = 0; i < num_engines; i++)
         if (engines[i].closed != 0)
             fail_msg("%s: %s", names[i], engines[i].sentence);
-    for (unsigned i = 0; i < ENGINES; i++)
+    for (unsigned i = 0; i < num_engines; i++)
         free(engines[i].memory);
     node_fini(&node);
 }
@@ -139,9 +142,9 @@ static baton_event_t done(const struct engine *e, baton_event_type_t type)
 }
 
 /* One hand-off: bytes of the offered blocks arrive in the wanted ones, by that path. */
-static void hand_off(unsigned number, baton_mode_t mode, baton_path_t path)
+static void hand_off(unsigned number, unsigned decode, baton_mode_t mode, baton_path_t path)
 {
-    const struct engine *from = &engines[PREFILL], *to = &engines[DECODE];
+    const struct engine *from = &engines[PREFILL], *to = &engines[decode];
     char key[BATON_KEY_MAX];
     snprintf(key, sizeof key, "request-%u", number);
     const baton_offer_params_t offer = {.size = sizeof offer,
@@ -176,7 +179,7 @@ static void hand_off(unsigned number, baton_mode_t mode, baton_path_t path)
 static void hand_off_many(baton_path_t path)
 {
     for (unsigned i = 0; i < REQUESTS; i++)
-        hand_off(i, i % 4 < 2 ? BATON_MODE_PULL : BATON_MODE_PUSH, path);
+        hand_off(i, DECODE, i % 4 < 2 ? BATON_MODE_PULL : BATON_MODE_PUSH, path);
 }
 
 static uint32_t sent(void)
@@ -193,7 +196,7 @@ static uint32_t moves(void)
 static void test_neighbours(void **state)
 {
     (void)state;
-    up(false, 0);
+    up(2, 2, 0);
     hand_off_many(BATON_PATH_SHM);
     char text[4096];
     assert_in_range(baton_describe(engines[DECODE].b, text, sizeof text), 1, sizeof text - 1);
@@ -210,7 +213,7 @@ static void test_neighbours_without_words(void **state)
 {
     (void)state;
     tune("handoff", "0");
-    up(false, 0);
+    up(2, 2, 0);
     tune("handoff", NULL);
     hand_off_many(BATON_PATH_SHM);
     down();
@@ -222,24 +225,44 @@ static void test_neighbours_without_words(void **state)
 static void test_members_of_two_nodes(void **state)
 {
     (void)state;
-    up(true, 0);
+    up(2, 1, 0);
     hand_off_many(BATON_PATH_RMA);
     down();
     assert_in_range(sent(), 2 * REQUESTS, UINT32_MAX);
     assert_in_range(moves(), REQUESTS, UINT32_MAX);
 }
 
-static void come_late(bool is_far, baton_path_t path)
+static uint64_t lent(const struct engine *e)
 {
-    up(is_far, BATON_OPEN_CACHE_LATER);
+    const count_t *count = e->b->loop.turns.count;
+    return count_of(&count[TURNS_CALL]) + count_of(&count[TURNS_POLL]) + count_of(&count[TURNS_WORKER]);
+}
+
+/* Turns are lent beside a member of another node too, and call nothing of the net (with_node.h). */
+static void test_a_neighbour_and_a_member_of_another_node(void **state)
+{
+    (void)state;
+    up(3, 2, 0);
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        hand_off(2 * i, DECODE, i % 4 < 2 ? BATON_MODE_PULL : BATON_MODE_PUSH, BATON_PATH_SHM);
+        hand_off(2 * i + 1, OTHER, i % 4 < 2 ? BATON_MODE_PULL : BATON_MODE_PUSH, BATON_PATH_RMA);
+    }
+    assert_true(lent(&engines[PREFILL]) > 0 && lent(&engines[DECODE]) > 0);
+    assert_int_equal(lent(&engines[OTHER]), 0); /* all that it does needs the net */
+    down();
+}
+
+static void come_late(uint32_t a_node, baton_path_t path)
+{
+    up(2, a_node, BATON_OPEN_CACHE_LATER);
     const baton_want_params_t want = {.size = sizeof want, .key = "early", .engine = names[PREFILL]};
     assert_int_equal(baton_want(engines[DECODE].b, &want, NULL), BATON_EAGAIN);
-    for (unsigned i = 0; i < ENGINES; i++) {
+    for (unsigned i = 0; i < num_engines; i++) {
         assert_int_equal(baton_cache_ready(engines[i].b), BATON_EAGAIN);
         assert_int_equal(declare(&engines[i]), 0);
     }
     const uint64_t until = clock_now_ns() + 60 * CLOCK_NS_PER_S;
-    for (unsigned i = 0; i < ENGINES; i++)
+    for (unsigned i = 0; i < num_engines; i++)
         while (baton_cache_ready(engines[i].b) == BATON_EAGAIN && clock_now_ns() < until)
             poll(NULL, 0, 1);
     hand_off_many(path);
@@ -249,20 +272,21 @@ static void come_late(bool is_far, baton_path_t path)
 static void test_caches_that_come_late(void **state)
 {
     (void)state;
-    come_late(false, BATON_PATH_CMA);
-    come_late(true, BATON_PATH_RMA);
+    come_late(2, BATON_PATH_CMA);
+    come_late(1, BATON_PATH_RMA);
 }
 
 /* What is wrong with one, all are told of. */
 static void test_members_agree(void **state)
 {
     (void)state;
-    node_init(&node, ENGINES, false);
+    num_engines = 2;
+    node_init(&node, 2, 2);
     memset(engines, 0, sizeof engines);
     engines[PREFILL].role = BATON_ROLE_PREFILL;
     engines[DECODE].role = 77;
     both(bring_up);
-    for (unsigned i = 0; i < ENGINES; i++) {
+    for (unsigned i = 0; i < num_engines; i++) {
         assert_int_equal(engines[i].opened, BATON_EINVAL);
         assert_string_equal(engines[i].sentence, "member 1: role 77 is none of prefill, decode, both");
         assert_null(engines[i].b);
@@ -273,8 +297,11 @@ static void test_members_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_neighbours),           cmocka_unit_test(test_neighbours_without_words),
-        cmocka_unit_test(test_members_of_two_nodes), cmocka_unit_test(test_caches_that_come_late),
+        cmocka_unit_test(test_neighbours),
+        cmocka_unit_test(test_neighbours_without_words),
+        cmocka_unit_test(test_members_of_two_nodes),
+        cmocka_unit_test(test_caches_that_come_late),
+        cmocka_unit_test(test_a_neighbour_and_a_member_of_another_node),
         cmocka_unit_test(test_members_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,8 +68,8 @@ static void test_calls_reach_the_port(void **state)
     assert_int_equal(p->send(p->self, 3, "text", 4), 11);
     assert_called("send 3 4");
     assert_memory_equal(below.message[0].data, "text", 4);
-    p->raise(p->self, 5, 6);
-    assert_called("raise 5 6");
+    p->raise(p->self, 5, 6, true);
+    assert_called("raise 5 6 1");
     assert_int_equal(p->alive(p->self, 2), PORT_DEAD);
     assert_called("alive 2");
     assert_int_equal(p->sum(p->self, NULL, true, 1, 2, &sum, 3), 12);

@@ -131,8 +131,8 @@ static void test_what_the_port_says_is_handed_on(void **state)
     below.says.ended = false;
     assert_false(p->path.ended(p->path.self, 0));
     assert_called("ended 0");
-    p->raise(p->self, 5, 6);
-    assert_called("raise 5 6");
+    p->raise(p->self, 5, 6, true);
+    assert_called("raise 5 6 1");
     faults_destroy(f);
 }
 

@@ -309,7 +309,6 @@ static int begin(void **state)
     fakes.port.path.look = path_look;
     fakes.port.path.has_looked = path_has_looked;
     front_init();
-    front.says.paths_can_lend = true;
     b.on = (struct footing){&fakes.ground, &fakes.net, &fakes.world, BATON_PROGRESS_THREAD};
     they.yield_ns = 10 * MS;
     b.settings.spin_us = SPIN_US;
@@ -417,6 +416,13 @@ static void test_a_reactor_that_not_all_ring(void **state)
     b.loop.rung_ns = now_ns - 400 * US; /* what a ring tells of comes later than it */
     assert_int_equal(rest(10 * CLOCK_NS_PER_S), 100 * US);
     assert_int_equal(rest(200 * US), 50 * US);
+    b.loop.rung_ns = 0;
+    b.loop.turns.can_lend = true; /* rings to it may be put off, where turns were lent of late */
+    assert_int_equal(rest(4 * TURNS_OWED_NS + 400), TURNS_OWED_NS);
+    assert_int_equal(rest(4 * TURNS_OWED_NS - 400), TURNS_OWED_NS - 100);
+    assert_int_equal(rest(10 * CLOCK_NS_PER_S), SLEEP_US * US);
+    b.loop.turns.last_ns = now_ns - MS;
+    assert_int_equal(rest(10 * CLOCK_NS_PER_S), TURNS_OWED_NS);
 }
 
 static void test_statistics_before_a_sleep(void **state)
@@ -486,7 +492,7 @@ static void test_calls_are_taken(void **state)
     assert_true(mpsc_is_empty(&b.submits));
     assert_int_equal(they.rung_now, 0);
     assert_int_equal(front.asked.paths_wake, 2);
-    front.says.paths_can_lend = false; /* MPI may take long */
+    front.says.paths_may_take_long = true;
     push(&calls[5]);
     assert_true(turn());
     assert_int_equal(they.rung_now, 1);
@@ -534,6 +540,20 @@ static void test_what_the_engine_is_told(void **state)
     assert_true(turn());
     assert_int_equal(b.loop.woke_ns, 0);
     assert_int_equal(they.put, 4);
+}
+
+/* Where a lent turn ended a lease that other nodes read, its events are those of the next turn that is not lent. */
+static void test_events_wait_for_a_sync(void **state)
+{
+    (void)state;
+    they.outcomes = 2;
+    front.says.paths_hold_events = b.loop.turns.is_lent = true;
+    assert_false(turn());
+    assert_true(they.put == 0 && they.outcomes == 2 && front.asked.meter_hear == 0);
+    assert_int_equal(fakes.asked.ring, 0); /* of other nodes */
+    front.says.paths_hold_events = b.loop.turns.is_lent = false;
+    assert_true(turn());
+    assert_true(they.put == 2 && fakes.asked.ring == 1);
 }
 
 /* An event that finds no room is held, and is the first of the next turn. */
@@ -945,6 +965,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_calls_are_taken, begin, end),
         cmocka_unit_test_setup_teardown(test_events_of_the_paths, begin, end),
         cmocka_unit_test_setup_teardown(test_what_the_engine_is_told, begin, end),
+        cmocka_unit_test_setup_teardown(test_events_wait_for_a_sync, begin, end),
         cmocka_unit_test_setup_teardown(test_no_room_for_events, begin, end),
         cmocka_unit_test_setup_teardown(test_what_is_not_told, begin, end),
         cmocka_unit_test_setup_teardown(test_an_end_that_waits, begin, end),

@@ -185,9 +185,10 @@ static bool port_ended(void *self, uint32_t peer)
     return false;
 }
 
-static void port_raise(void *self, uint32_t slot, uint64_t generation)
+static void port_raise(void *self, uint32_t slot, uint64_t generation, bool far)
 {
     struct scale_rank *r = self;
+    (void)far;
     r->board[slot] = generation;
 }
 

@@ -190,7 +190,8 @@ static void pass_peer(struct storm_rank *r, uint32_t peer, const struct count *c
         return;
     p->most = c->peers > p->most ? c->peers : p->most;
     bool full = c->shares.held[peer] > 0 || c->shares.free[peer] == 0;
-    if (full || p->refused_step == r->steps || !storm_has_room(s, r->rank, peer))
+    bool is_left = r->is_lent && path_of(r, peer) == BATON_PATH_RMA;
+    if (full || is_left || p->refused_step == r->steps || !storm_has_room(s, r->rank, peer))
         return;
     if (++p->passed >= p->most)
         storm_fail(s, "rank %u: of %u peers, rank %u waits while others had %u turns", r->rank, p->most, peer,

@@ -441,6 +441,7 @@ static void check_time(struct storm *s, const struct storm_call *c)
         waited |= s->ranks[i].was_stopped;
     uint64_t due = due_of(s, c) + s->settings.quiet_ms * STORM_MS;
     due += s->deafened ? UNHEARD_MS(s) * STORM_MS : 0;
+    due += s->lends ? storm_left_ns(s) : 0; /* for which its event may be held back */
     if (!c->is_want) /* it may wait so long until it is known who reads, which is looked at so often */
         due += (s->seed % 4 == 0 ? s->settings.quiet_ms * STORM_MS : 0) + s->ranks[c->rank].core->works.pause_ns;
     if (s->ranks[c->rank].was_stopped || (!c->is_want && waited))
@@ -470,6 +471,18 @@ bool storm_hears(const struct storm *s, uint32_t rank)
     return verdicts == BATON_VERDICTS_ALL || (verdicts == BATON_VERDICTS_LEADER && s->directory->index_of[rank] == 0);
 }
 
+/* The same of an event that is held back by a turn that was lent. */
+static bool is_held(const struct storm_rank *r, const char *key, bool is_want, baton_status_t status)
+{
+    for (const struct queued *q = r->core->outcomes.due.first; q != NULL; q = q->next) {
+        const baton_event_t *e = &outcome_of_due(q)->event;
+        const baton_event_type_t of = e->type == BATON_EVENT_GIVEN_UP ? e->of : e->type;
+        if (of == (is_want ? BATON_EVENT_WANT : BATON_EVENT_OFFER) && e->status == status && strcmp(e->key, key) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Whether that rank has a call of this key and verb that ended so. */
 static bool has_ended(const struct storm *s, uint32_t rank, const char *key, bool is_want, baton_status_t status)
 {
@@ -481,7 +494,7 @@ static bool has_ended(const struct storm *s, uint32_t rank, const char *key, boo
             strcmp(name, key) == 0)
             return true;
     }
-    return false;
+    return is_held(&s->ranks[rank], key, is_want, status);
 }
 
 /*
@@ -579,8 +592,7 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     }
     if (e->num_attach != 0 && !(c->is_want && c->ended && c->status == BATON_STATUS_DONE))
         storm_fail(s, "call %u is not a want that is done, and its event has attached bytes", c->number);
-    if (!c->is_want && c->status == BATON_STATUS_DONE)
-        check_offer_done(s, c);
+    s->num_unchecked += c->is_unchecked = !c->is_want && c->status == BATON_STATUS_DONE;
     if (c->is_want && c->error == BATON_EGONE)
         check_gone(s, c);
     if (c->status == BATON_STATUS_EXPIRED)
@@ -641,6 +653,21 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
  * A rank that was stopped itself blames nobody for the silence: it may give up only ranks that are stopped or gone, or
  * were until just now. Where beats are lost or damaged, or take as long as a peer may be silent, nothing is checked.
  */
+/* While a rank holds events back, wants may be done that were not told yet. */
+void storm_check_done(struct storm *s)
+{
+    bool is_held = false;
+    for (uint32_t i = 0; i < s->num_ranks && s->num_unchecked > 0; i++)
+        is_held |= beside_owes(s->ranks[i].beside);
+    for (uint32_t i = 0; i < s->num_calls && s->num_unchecked > 0 && !is_held; i++) {
+        if (!s->calls[i].is_unchecked)
+            continue;
+        s->calls[i].is_unchecked = false;
+        s->num_unchecked--;
+        check_offer_done(s, &s->calls[i]);
+    }
+}
+
 void storm_check_losses(struct storm *s, struct storm_rank *r)
 {
     const struct settings *set = &s->settings;

@@ -27,7 +27,8 @@ enum due_kind {
     DUE_SUM,
     DUE_ZERO,
     DUE_PLAN,
-    DUE_BELL
+    DUE_BELL,
+    DUE_TURN
 };
 
 struct storm_due {
@@ -156,6 +157,11 @@ void storm_later(struct storm *s, uint64_t at, const struct storm_plan *plan)
     push(s, d);
 }
 
+static bool shares_node(const struct storm *s, uint32_t a, uint32_t b)
+{
+    return s->path[a * s->num_ranks + b] == BATON_PATH_SHM;
+}
+
 /* ---- the port ---------------------------------------------------------------------------------------------------- */
 
 static void flip_bits(struct storm *s, struct storm_due *d)
@@ -213,7 +219,26 @@ static uint32_t forge(struct storm *s, struct wire_message *m, bool luck, uint8_
     return wire_encode(m, out);
 }
 
-static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
+/* The sender's lease that a message names; generation 0: it names none. */
+static struct lease lease_in(const struct wire_message *m)
+{
+    if (m->type == WIRE_GRANT)
+        return (struct lease){.slot = m->grant.slot, .generation = m->grant.generation};
+    if (m->type == WIRE_WANT)
+        return (struct lease){.slot = m->want.slot, .generation = m->want.generation};
+    return (struct lease){0};
+}
+
+/* A rank of another node that is told of a lease finds it, unless that has ended meanwhile. */
+static void check_window(const struct storm_rank *r, uint32_t peer, const struct wire_message *m)
+{
+    const struct lease lease = lease_in(m);
+    if (lease.generation != 0 && r->board[lease.slot] == lease.generation &&
+        r->window[lease.slot] != lease.generation && !shares_node(r->storm, r->rank, peer))
+        storm_fail(r->storm, "rank %u tells rank %u of a lease that this one does not find", r->rank, peer);
+}
+
+static int send_now(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
     struct storm_rank *r = self;
     struct storm *s = r->storm;
@@ -226,6 +251,10 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
     const struct wire_name *name = wire_name_of(&m);
     storm_say(s, "%u -> %u %s want %llu key %s error %d", r->rank, peer, wire_type_name(m.type),
               (unsigned long long)m.want_id, name != NULL ? name->key : "", error_of(&m));
+    if (m.number <= p->number)
+        storm_fail(s, "rank %u sends message %u to rank %u behind message %u", r->rank, m.number, peer, p->number);
+    p->number = m.number;
+    check_window(r, peer, &m);
     storm_note_answer(s, r->rank, &m);
     uint64_t luck = draw(s, r->rank, peer, 1000);
     uint32_t loss = s->now < s->horizon ? s->loss : 0; /* after all deadlines, what is repeated comes through */
@@ -250,9 +279,17 @@ static int port_send(void *self, uint32_t peer, const void *message, uint32_t by
     return 0;
 }
 
-static bool shares_node(const struct storm *s, uint32_t a, uint32_t b)
+static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
-    return s->path[a * s->num_ranks + b] == BATON_PATH_SHM;
+    struct storm_rank *r = self;
+    const struct net *net = beside_net(r->beside);
+    struct wire_message m;
+    const struct lease lease = wire_decode(message, bytes, &m) == 0 ? lease_in(&m) : (struct lease){0};
+    if (shares_node(r->storm, r->rank, peer))
+        return send_now(r, peer, message, bytes);
+    if (lease.generation > r->told[lease.slot])
+        r->told[lease.slot] = lease.generation;
+    return net->send(net->self, peer, message, bytes);
 }
 
 /* Begins an operation that touches memory of `peer` at some moment between now and its completion. */
@@ -281,18 +318,34 @@ static void check_asks(struct storm_rank *r, uint64_t tag)
     }
 }
 
-static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+static int read_now(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     check_asks(self, tag);
     operation(self, DUE_READ, peer, tag, offset, bytes, STORM_MS / 2);
     return 0;
 }
 
-static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+static int board_now(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     check_asks(self, tag);
     operation(self, DUE_BOARD, peer, tag, offset, 0, STORM_MS / 5);
     return 0;
+}
+
+static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
+{
+    struct storm_rank *r = self;
+    const struct path *far = &beside_net(r->beside)->path;
+    return shares_node(r->storm, r->rank, peer) ? read_now(r, peer, offset, bytes, tag)
+                                                : far->read(far->self, peer, offset, bytes, tag);
+}
+
+static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
+{
+    struct storm_rank *r = self;
+    const struct path *far = &beside_net(r->beside)->path;
+    return shares_node(r->storm, r->rank, peer) ? board_now(r, peer, offset, tag)
+                                                : far->board(far->self, peer, offset, tag);
 }
 
 static void take_runs(struct storm_due *d, const struct plan_transfer *t, struct plan_cursor at)
@@ -379,9 +432,11 @@ static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget
     struct storm_rank *r = self;
     struct storm *s = r->storm;
     struct storm_pair *p = pair_of(s, r->rank, leg->peer);
+    const struct net *net = beside_net(r->beside);
     if (!storm_has_room(s, r->rank, leg->peer))
         return BATON_EAGAIN;
-    if (draw(s, r->rank, leg->peer, 10) == 0) {
+    if ((!shares_node(s, r->rank, leg->peer) && net->room(net->self, leg->peer) < 0) ||
+        draw(s, r->rank, leg->peer, 10) == 0) {
         p->refused_step = r->steps;
         return BATON_EAGAIN;
     }
@@ -402,7 +457,7 @@ static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget
     return (int64_t)bytes;
 }
 
-static int port_settle(void *self, uint32_t peer, uint64_t tag)
+static int settle_now(void *self, uint32_t peer, uint64_t tag)
 {
     struct storm_rank *r = self;
     struct storm *s = r->storm;
@@ -415,6 +470,13 @@ static int port_settle(void *self, uint32_t peer, uint64_t tag)
     d->at = last + draw(s, r->rank, peer, STORM_MS / 5);
     push(s, d);
     return 0;
+}
+
+static int port_settle(void *self, uint32_t peer, uint64_t tag)
+{
+    struct storm_rank *r = self;
+    const struct path *far = &beside_net(r->beside)->path;
+    return shares_node(r->storm, r->rank, peer) ? settle_now(r, peer, tag) : far->settle(far->self, peer, tag);
 }
 
 /* Whether an operation of that tag failed and may still move bytes. */
@@ -446,13 +508,17 @@ static enum path_park port_park(void *self, uint32_t peer, uint64_t tag)
     return went_astray(r, tag) ? PATH_PARK_NEVER : answer;
 }
 
-static void port_raise(void *self, uint32_t slot, uint64_t generation)
+static void port_raise(void *self, uint32_t slot, uint64_t generation, bool far)
 {
     struct storm_rank *r = self;
     if (generation <= r->board[slot])
         storm_fail(r->storm, "rank %u: the generation of slot %u goes from %llu to %llu", r->rank, slot,
                    (unsigned long long)r->board[slot], (unsigned long long)generation);
+    if (!far && r->board[slot] != 0 && r->board[slot] == r->told[slot])
+        storm_fail(r->storm, "rank %u: a lease of slot %u ends like one of which no other node was told", r->rank,
+                   slot);
     r->board[slot] = generation;
+    beside_store(r->beside, far);
 }
 
 static enum port_alive port_alive(void *self, uint32_t peer)
@@ -463,12 +529,10 @@ static enum port_alive port_alive(void *self, uint32_t peer)
     return r->storm->ranks[peer].fate == STORM_CRASHED ? PORT_DEAD : PORT_ALIVE;
 }
 
-static bool port_ended(void *self, uint32_t peer)
+static bool ended_now(void *self, uint32_t peer)
 {
     struct storm_rank *r = self;
     const struct storm *s = r->storm;
-    if (shares_node(s, r->rank, peer))
-        return true;
     for (uint32_t i = 0; i < s->num_due; i++) { /* operations between the two, in either direction */
         const struct storm_due *d = s->heap[i];
         bool moves = d->kind == DUE_MOVE || d->kind == DUE_LANDING || d->kind == DUE_STRAY;
@@ -477,6 +541,78 @@ static bool port_ended(void *self, uint32_t peer)
     }
     return s->death == STORM_DEATH_ERROR;
 }
+
+static bool port_ended(void *self, uint32_t peer)
+{
+    struct storm_rank *r = self;
+    const struct path *far = &beside_net(r->beside)->path;
+    return shares_node(r->storm, r->rank, peer) || far->ended(far->self, peer);
+}
+
+/* ---- ranks of other nodes, in turns that are not lent ------------------------------------------------------------ */
+
+static int net_room(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return NET_RUNS;
+}
+
+static void net_sync(void *self)
+{
+    struct storm_rank *r = self;
+    memcpy(r->window, r->board, r->storm->settings.leases * sizeof *r->board);
+}
+
+/* Events are told by `deliver`. */
+static int net_progress(void *self, struct port_event *events, int max)
+{
+    const struct storm_rank *r = self;
+    (void)events, (void)max;
+    return r->hears_far;
+}
+
+static bool net_busy(const void *self)
+{
+    (void)self;
+    return false;
+}
+
+static void net_fill(struct storm_rank *r)
+{
+    r->net = (struct net){.self = r, .send = send_now, .sync = net_sync, .room = net_room};
+    r->net.path = (struct path){.self = r,
+                                .read = read_now,
+                                .board = board_now,
+                                .settle = settle_now,
+                                .park = port_park,
+                                .ended = ended_now,
+                                .progress = net_progress,
+                                .busy = net_busy};
+}
+
+void storm_turn(struct storm *s, struct storm_rank *r, bool may_lend)
+{
+    const struct path *far = &beside_net(r->beside)->path;
+    r->is_lent = s->lends && may_lend && storm_hash(s->seed ^ storm_hash(r->rank ^ ++r->turns << 8)) % 2 == 0;
+    beside_lend(r->beside, r->is_lent);
+    far->progress(far->self, NULL, 0);
+}
+
+/* Something that the turn has left is done by the next turn, which comes soon. */
+static void end_turn(struct storm *s, struct storm_rank *r)
+{
+    const struct path *far = &beside_net(r->beside)->path;
+    r->is_lent = r->hears_far = false;
+    beside_lend(r->beside, false);
+    if (r->is_awaited || !far->busy(far->self))
+        return;
+    struct storm_due *d = due(s, DUE_TURN, r->rank, r->rank, 0, 0);
+    d->at = s->now + draw(s, r->rank, r->rank, storm_left_ns(s));
+    r->is_awaited = true;
+    push(s, d);
+}
+
+/* ---- hashes and zeros -------------------------------------------------------------------------------------------- */
 
 /* Stores zeros now; the completion comes later. */
 static int port_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
@@ -495,7 +631,7 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
                     uint64_t *out, uint64_t tag)
 {
     struct storm_rank *r = self;
-    if (draw(r->storm, r->rank, r->rank, 10) == 0)
+    if (!beside_see(r->beside) || draw(r->storm, r->rank, r->rank, 10) == 0)
         return BATON_EAGAIN;
     copy_sums(transfer, source, (char *[]){(char *)r->pool}, first, count, out);
     struct storm_due *d = due(r->storm, DUE_SUM, r->rank, r->rank, tag, 0);
@@ -575,6 +711,12 @@ static void hear_bells(struct storm *s, uint32_t from)
 #define SEGMENT_ARENA 65536u
 #define SEGMENT_CARD 262144u
 
+/* A rank's board, as that reader finds it. */
+static const uint64_t *board_of(const struct storm *s, uint32_t rank, uint32_t reader)
+{
+    return shares_node(s, rank, reader) ? s->ranks[rank].board : s->ranks[rank].window;
+}
+
 static void touch_read(struct storm *s, struct storm_due *d)
 {
     struct storm_rank *r = &s->ranks[d->from];
@@ -643,7 +785,7 @@ static void touch(struct storm *s, struct storm_due *d)
     else if (d->kind == DUE_READ)
         touch_read(s, d);
     else if (d->kind == DUE_BOARD || d->kind == DUE_PROOF)
-        d->generation = s->ranks[d->from].board[(d->offset - SEGMENT_BOARD) / 8];
+        d->generation = board_of(s, d->from, d->to)[(d->offset - SEGMENT_BOARD) / 8];
     else
         touch_move(s, d);
 }
@@ -713,6 +855,7 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
     case DUE_STRAY:
     case DUE_PLAN:
     case DUE_BELL:
+    case DUE_TURN:
         break;
     }
     return false;
@@ -721,10 +864,12 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
 void storm_collect(struct storm *s, struct storm_rank *r)
 {
     struct outcome *out;
-    while ((out = core_take(r->core)) != NULL) {
+    while (!beside_owes(r->beside) && (out = core_take(r->core)) != NULL) {
         storm_on_event(s, r, &out->event);
         outcome_free(out);
     }
+    end_turn(s, r);
+    storm_check_done(s);
     rings_ring(r->owed, RINGS_LATER);
     hear_bells(s, r->rank);
     storm_check_limits(s, r);
@@ -763,7 +908,8 @@ static uint64_t unread_ns(const struct storm *s, uint32_t rank)
     uint64_t first = UINT64_MAX;
     for (uint32_t i = 0; i < s->num_due; i++) {
         const struct storm_due *d = s->heap[i];
-        bool is_event = d->kind != DUE_PLAN && d->kind != DUE_BELL && d->kind != DUE_LANDING && d->kind != DUE_STRAY;
+        bool is_event = d->kind != DUE_PLAN && d->kind != DUE_BELL && d->kind != DUE_TURN && d->kind != DUE_LANDING &&
+                        d->kind != DUE_STRAY;
         uint64_t came = d->came != 0 ? d->came : d->at;
         if (d->to == rank && is_event && d->touched && came <= s->now && came < first && !waits(s, d) &&
             !is_never_told(s, d))
@@ -786,10 +932,12 @@ bool storm_has_unread(const struct storm *s, uint32_t rank, uint64_t until)
     return unread_ns(s, rank) <= until;
 }
 
-static void step(struct storm *s, struct storm_rank *r, const struct port_event *e, int n)
+/* A turn that is lent has heard nothing new of other nodes. */
+static void step(struct storm *s, struct storm_rank *r, const struct port_event *e, int n, bool may_lend)
 {
     r->steps++;
-    core_step(r->core, s->now, heard_ns(s, r->rank), e, n);
+    storm_turn(s, r, may_lend);
+    core_step(r->core, s->now, r->is_lent ? r->heard_ns : heard_ns(s, r->rank), e, n);
     storm_check_idle(r);
     storm_collect(s, r);
 }
@@ -892,6 +1040,7 @@ void storm_port(struct storm_rank *r)
                             .alive = port_alive,
                             .sum = port_sum,
                             .zero = port_zero};
+    net_fill(r);
 }
 
 static void deliver(struct storm *s)
@@ -923,7 +1072,11 @@ static void deliver(struct storm *s)
     } else if (d->kind == DUE_BELL) {
         s->ranks[d->to].wakes = false;
         if (s->ranks[d->to].fate != STORM_CRASHED)
-            step(s, &s->ranks[d->to], NULL, 0);
+            step(s, &s->ranks[d->to], NULL, 0, true);
+    } else if (d->kind == DUE_TURN) {
+        s->ranks[d->to].is_awaited = false;
+        if (s->ranks[d->to].fate != STORM_CRASHED)
+            step(s, &s->ranks[d->to], NULL, 0, false);
     } else if (d->kind == DUE_LANDING) {
         storm_check_write(s, &s->ranks[d->from], d->offset);
         memcpy(s->ranks[d->from].pool + d->offset, d->data, d->bytes);
@@ -939,8 +1092,10 @@ static void deliver(struct storm *s)
         if (d->kind == DUE_MOVE || d->kind == DUE_PROOF)
             storm_note_come(&s->ranks[d->to], d->from, d->tag);
         if (event_of(s, d, &e)) {
+            const bool is_near = shares_node(s, d->to, d->from);
             storm_cover(&s->ranks[d->to], &e);
-            step(s, &s->ranks[d->to], &e, 1);
+            s->ranks[d->to].hears_far = !is_near;
+            step(s, &s->ranks[d->to], &e, 1, is_near);
         }
     }
     due_free(d);
@@ -977,7 +1132,7 @@ void storm_run(struct storm *s, uint64_t until)
             continue;
         }
         s->now = at > s->now ? at : s->now;
-        step(s, who, NULL, 0);
+        step(s, who, NULL, 0, false);
     }
     if (!s->failed)
         s->now = until > s->now ? until : s->now;

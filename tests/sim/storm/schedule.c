@@ -61,6 +61,7 @@ static void draw_character(struct storm *s)
     s->passive = storm_chance(s, 500);
     s->local_puts = storm_chance(s, 500);
     s->proves = storm_hash(s->seed ^ UINT64_C(0x70726f766573)) % 2 == 0; /* all else is as it is without */
+    s->lends = storm_hash(s->seed ^ UINT64_C(0x6c656e6473)) % 2 == 0;    /* likewise */
     s->death = (enum storm_death)storm_below(s, 3);
     s->loss = s->calm || storm_chance(s, s->tangled ? 300 : 600) ? 0 : 1 + storm_below(s, s->tangled ? 250 : 80);
     s->twice = storm_chance(s, 500) ? 0 : storm_below(s, 200);
@@ -110,6 +111,11 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
         memcpy(r->pool + i, &(uint32_t){STORM_FREE}, 4);
     r->arena = calloc(1, ARENA_BYTES);
     r->board = calloc(s->settings.leases, sizeof *r->board);
+    r->window = calloc(s->settings.leases, sizeof *r->window);
+    r->told = calloc(s->settings.leases, sizeof *r->told);
+    r->beside = beside_create(&r->net, STORM_RANKS_MAX, &s->log);
+    if (r->beside == NULL)
+        storm_fail(s, "no memory for the net of rank %u", rank);
     storm_map(r);
     r->owner = calloc(e->num_blocks, sizeof *r->owner);
     struct wire_card card = {.member = 1000 + rank,
@@ -221,6 +227,9 @@ void storm_free(struct storm *s)
         rings_destroy(s->ranks[i].owed);
         free(s->ranks[i].words);
         free(s->ranks[i].board);
+        free(s->ranks[i].window);
+        free(s->ranks[i].told);
+        beside_destroy(s->ranks[i].beside);
         free(s->ranks[i].owner);
         free(s->ranks[i].block_of);
     }
@@ -391,6 +400,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     call->given_up = calloc(1, sizeof *call->given_up);
     uint64_t end = s->now + p->time_ms * STORM_MS;
     s->horizon = end > s->horizon ? end : s->horizon;
+    storm_turn(s, r, true);
     core_submit(r->core, s->now, call);
     storm_collect(s, r);
 }
@@ -445,6 +455,7 @@ static void append(struct storm *s, const struct storm_plan *p)
     call_set_tables(word, &(struct plan_tables){.num = 1, .table = {{c->blocks + c->given, blocks, 0}}}, NULL, NULL);
     c->given += blocks;
     storm_cover_call(&s->ranks[c->rank], c, "append");
+    storm_turn(s, &s->ranks[c->rank], true);
     core_submit(s->ranks[c->rank].core, s->now, word);
     storm_collect(s, &s->ranks[c->rank]);
 }
@@ -463,6 +474,7 @@ static void ready(struct storm *s, const struct storm_plan *p)
     word->id = c->number;
     word->ready = (struct call_ready){p->layer, 1, c->in_chunks ? p->tokens : 0};
     storm_cover_call(&s->ranks[c->rank], c, "ready");
+    storm_turn(s, &s->ranks[c->rank], true);
     core_submit(s->ranks[c->rank].core, s->now, word);
     storm_collect(s, &s->ranks[c->rank]);
 }
@@ -523,6 +535,7 @@ static void cancel(struct storm *s)
     word->id = c->number;
     c->cancelled = true;
     storm_cover_call(&s->ranks[c->rank], c, "cancel");
+    storm_turn(s, &s->ranks[c->rank], true);
     core_submit(s->ranks[c->rank].core, s->now, word);
     storm_collect(s, &s->ranks[c->rank]);
 }
@@ -581,6 +594,7 @@ void storm_act(struct storm *s, const struct storm_plan *p)
         if (runs) {
             storm_say(s, "%u closes", p->rank);
             r->closes = true;
+            storm_turn(s, r, false);
             core_shut(r->core, s->now);
             storm_collect(s, r);
         }

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "front/beside.h"
 #include "shm/handoffs.h"
 #include "wire/card.h"
 #include "../core_inside.h"
@@ -51,6 +52,7 @@ struct storm_call {
     bool given_up;                 /* its GIVEN_UP was told; its blocks are lent until it has ended */
     bool zero_tail;                /* want */
     bool in_layers, in_chunks;     /* offer */
+    bool is_unchecked;             /* offer that is done: by whom is to be checked */
     uint32_t begun;                /* in_chunks: tokens of its chunks so far; else all */
     uint32_t given;                /* how many of its blocks were given to the core */
     uint32_t verdicts;             /* verdicts that were told of it */
@@ -97,8 +99,15 @@ struct storm_rank {
     baton_tensor_t tensors[STORM_LAYERS];
     uint8_t *pool, *arena, card[WIRE_CARD_MAX];
     uint32_t card_bytes;
-    uint64_t *board;
-    uint8_t *words; /* by which ranks of its node take its offers */
+    uint64_t *board, *window; /* as this node finds it; as other nodes do, since the last sync */
+    uint64_t *told;           /* by slot: the lease that a rank of another node was told of last */
+    struct net net;           /* to ranks of other nodes */
+    struct beside *beside;    /* the same, for the port */
+    bool is_lent;             /* the turn under way */
+    bool hears_far;           /* something of another node is told in it */
+    bool is_awaited;          /* a turn that is not lent will come, since something was left to it */
+    uint64_t turns;           /* that could have been lent */
+    uint8_t *words;           /* by which ranks of its node take its offers */
     struct handoffs *handoffs;
     struct port_handoff late_words; /* see port.c */
     struct rings *owed;             /* to other ranks */
@@ -113,6 +122,7 @@ struct storm_rank {
 struct storm_pair {
     uint64_t last_ns; /* when the last message arrives: the next one comes no sooner */
     uint32_t drawn;   /* random numbers taken */
+    uint32_t number;  /* of the last message that was sent */
     uint32_t under_way;
     struct envelope_counts counts;
     /* what `from` moves to `to` or reads from it */
@@ -138,6 +148,7 @@ struct storm {
     bool passive;    /* as by RDMA, one-sided operations need nothing of the rank they are done on */
     bool local_puts; /* a put's completion says nothing of the other side */
     bool proves;     /* most reads tell the generation with their last bytes */
+    bool lends;      /* some turns are lent (front/turns.h): they leave other nodes to a later one */
     enum storm_death death;
     uint32_t loss, twice;       /* messages of 1,000 that are lost, doubled */
     uint32_t damaged;           /* of 1,000, in one to four bits, envelope included, between ranks that send hashes */
@@ -165,7 +176,7 @@ struct storm {
     uint64_t order;
 
     struct storm_call *calls;
-    uint32_t num_calls, calls_room;
+    uint32_t num_calls, calls_room, num_unchecked;
     uint64_t horizon; /* when every call must have ended */
 };
 
@@ -205,7 +216,14 @@ struct storm_plan {
 void storm_later(struct storm *s, uint64_t at, const struct storm_plan *plan);
 /** Lets time pass until `until`, or until a failure. */
 void storm_run(struct storm *s, uint64_t until);
+/** A turn of that rank begins, which may be lent if it hears nothing of other nodes. storm_collect ends it. */
+void storm_turn(struct storm *s, struct storm_rank *r, bool may_lend);
 void storm_collect(struct storm *s, struct storm_rank *r); /* takes its events */
+/** So long at most after a turn that has left something comes one that is not lent. */
+static inline uint64_t storm_left_ns(const struct storm *s)
+{
+    return s->calm ? STORM_MS / 4 : s->seed % 3 == 0 ? 20 * STORM_MS : STORM_MS;
+}
 void storm_drop_all(struct storm *s);
 
 /** Whether something lies unread at that rank that had come to it by then. */
@@ -245,6 +263,8 @@ void storm_check_write(struct storm *s, struct storm_rank *r, uint64_t offset);
 bool storm_hears(const struct storm *s, uint32_t rank); /* whether that rank hears verdicts */
 void storm_check_limits(struct storm *s, struct storm_rank *r);
 void storm_check_losses(struct storm *s, struct storm_rank *r);
+/** Checks the offers that are done, once all wants that are were told. */
+void storm_check_done(struct storm *s);
 /** Notes what a producer answers a want. */
 void storm_note_answer(struct storm *s, uint32_t rank, const struct wire_message *m);
 void storm_check_end(struct storm *s);
