@@ -28,6 +28,7 @@ struct port_event;
 /** One region of a cache. */
 struct path_region {
     uint64_t at, bytes;
+    bool is_device; /* only a driver may touch it */
 };
 
 /**

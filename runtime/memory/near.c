@@ -220,10 +220,11 @@ static bool attaches(struct memory_near *n, const struct wire_card *card, const 
 
 static void find_engine(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
 {
-    if (card->memory == BATON_MEMORY_DEVICE) {
-        snprintf(n->why, sizeof n->why, "a device's memory");
-        return;
-    }
+    for (uint32_t i = 0; i < card->num_regions; i++)
+        if (wire_region_is_device(&card->regions[i])) {
+            snprintf(n->why, sizeof n->why, "region %" PRIu32 " is a device's memory", i);
+            return;
+        }
     if (process_alive(segment->process) != PROCESS_ALIVE) {
         snprintf(n->why, sizeof n->why, "its process has ended or is not known here (another namespace, or no pidfd)");
         return;
@@ -257,9 +258,10 @@ int memory_near_find(struct memory_near *n, const struct wire_card *card, const 
         return BATON_ENOMEM;
     }
     n->regions = (struct path_regions){card->num_regions > 0, num, n->places};
-    n->places[0] = (struct path_region){card->pool_offset, card->pool_bytes};
+    n->places[0] = (struct path_region){card->pool_offset, card->pool_bytes, false};
     for (uint32_t i = 0; i < card->num_regions; i++)
-        n->places[i] = (struct path_region){card->regions[i].address, card->regions[i].bytes};
+        n->places[i] = (struct path_region){card->regions[i].address, card->regions[i].bytes,
+                                            wire_region_is_device(&card->regions[i])};
     if (card->num_regions > 0) {
         find_engine(n, card, segment);
         return 0;

@@ -48,7 +48,7 @@ struct staged_wish {
     uint64_t area_offset, area_bytes;
     const struct path_regions *mine; /* as addresses; must outlive the path. num 0: I have no cache */
     bool is_writable;
-    const baton_driver_t *driver; /* NULL: memory that threads may touch */
+    const baton_driver_t *driver; /* of my regions that are a device's; NULL: none is */
     /** How long a slot stays with a destination that says nothing, and a push waits for a source that is not read. */
     uint64_t lent_ms;
     const struct logger *log;

@@ -20,6 +20,7 @@
 #include "harness.h"
 #include "mpi/exposure.h"
 #include "with_clock.h"
+#include "with_regions.h"
 #include "with_tune.h"
 
 #ifndef F_SEAL_FUTURE_WRITE /* headers of before Linux 5.1 */
@@ -173,10 +174,10 @@ static uint64_t tensor_bytes(const struct fixture *f)
 
 static int wrap_as(struct fixture *f, baton_memory_t memory)
 {
-    void *bases[BATON_REGIONS_MAX];
+    baton_region_t regions[BATON_REGIONS_MAX];
     for (uint32_t i = 0; i < f->memory.num; i++)
-        bases[i] = f->memory.bases[i];
-    return baton_cache_wrap(f->b, &f->geometry, memory, bases, f->memory.bytes, f->memory.num, &f->cache);
+        regions[i] = region_of(memory, f->memory.bases[i], f->memory.bytes[i]);
+    return baton_cache_wrap(f->b, &f->geometry, regions, f->memory.num, &f->cache);
 }
 
 static void open_as(struct fixture *f)
@@ -435,7 +436,9 @@ static void staging_waits_while_turns_are_lent(void)
 /* A region that a window does not cover is not to be reached through it, whatever its rank says. */
 static void regions_outside_of_windows(void)
 {
-    const struct path_region r[] = {{2000, 1000}, {1000, 2000}, {999, 10}, {2500, 501}, {4000, 0}, {2900, UINT64_MAX}};
+    const struct path_region r[] = {{.at = 2000, .bytes = 1000}, {.at = 1000, .bytes = 2000},
+                                    {.at = 999, .bytes = 10},    {.at = 2500, .bytes = 501},
+                                    {.at = 4000, .bytes = 0},    {.at = 2900, .bytes = UINT64_MAX}};
     const struct path_regions theirs = {true, 6, r};
     struct exposure_span span = {1000, 3000};
     struct exposure e = {.way = EXPOSURE_SPAN, .num = 1, .spans = &span};

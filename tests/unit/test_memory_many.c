@@ -16,6 +16,7 @@
 #include "memory/near.h"
 #include "memory/own.h"
 #include "with_owner.h"
+#include "with_regions.h"
 
 enum { FILES = 300, SAMPLE = 256, SEGMENT = 8192, NONE = BATON_REGIONS_MAX };
 
@@ -53,7 +54,8 @@ static void life(struct owner *self, void *arg)
         bytes[i] = page;
         *(uint32_t *)bases[i] = mark_of(i);
     }
-    const struct memory_wish wish = {BATON_MEMORY_HOST, bases, bytes, t->num};
+    static baton_region_t regions[BATON_REGIONS_MAX];
+    const struct memory_wish wish = {regions_of(regions, BATON_MEMORY_HOST, bases, bytes, t->num), t->num};
     owner_need(memory_own_create(&wish, &none, 0, &m) == 0 && m->num == t->num);
     memcpy(t->regions, m->regions, t->num * sizeof *t->regions);
     if (t->gone != NONE)
@@ -70,11 +72,8 @@ static void find(struct told *t, struct owner *owner, struct memory_near *near)
     owner_start(owner, life, t);
     struct process process = process_of(owner->id);
     process.sample = (struct process_sample){segment + SAMPLE, (uint64_t)(uintptr_t)segment + SAMPLE};
-    const struct wire_card card = {.has_geometry = 1,
-                                   .memory = BATON_MEMORY_HOST,
-                                   .segment = (uint64_t)(uintptr_t)segment,
-                                   .num_regions = t->num,
-                                   .regions = t->regions};
+    const struct wire_card card = {
+        .has_geometry = 1, .segment = (uint64_t)(uintptr_t)segment, .num_regions = t->num, .regions = t->regions};
     const struct memory_segment where = {segment, SEGMENT, &process};
     assert_int_equal(memory_near_find(near, &card, &where), 0);
     process_forget(&process);

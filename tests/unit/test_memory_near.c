@@ -25,6 +25,7 @@
 #include "memory/own.h"
 #include "with_descriptors.h"
 #include "with_owner.h"
+#include "with_regions.h"
 
 enum { REGIONS = 4, SAMPLE = 256, SEGMENT = 8192, NOBODY = 65534 };
 enum how { PRIVATE, MEMFD, TWO_FILES, MIXED, HUGE_PAGES, ONLY_READ };
@@ -122,7 +123,8 @@ static void life(struct owner *self, void *arg)
     if (t->user != 0)
         owner_need(setgid(t->user) == 0 && setuid(t->user) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0);
     make(t, bases, bytes);
-    const struct memory_wish wish = {BATON_MEMORY_HOST, bases, bytes, REGIONS};
+    baton_region_t regions[REGIONS];
+    const struct memory_wish wish = {regions_of(regions, BATON_MEMORY_HOST, bases, bytes, REGIONS), REGIONS};
     owner_need(memory_own_create(&wish, &none, 0, &m) == 0 && m->num == REGIONS);
     t->num = m->num;
     memcpy(t->regions, m->regions, sizeof t->regions);
@@ -166,7 +168,6 @@ static void world_start(struct world *w)
 {
     owner_start(&w->owner, life, w->told);
     w->card = (struct wire_card){.has_geometry = 1,
-                                 .memory = BATON_MEMORY_HOST,
                                  .segment = (uint64_t)(uintptr_t)w->segment,
                                  .num_regions = w->told->num,
                                  .regions = w->told->regions};
@@ -432,7 +433,7 @@ static void no_segment(struct wire_card *card)
 
 static void a_device_instead(struct wire_card *card)
 {
-    card->memory = BATON_MEMORY_DEVICE;
+    card->regions[1].memory = BATON_MEMORY_DEVICE;
 }
 
 static void test_cards_that_lie(void **state)

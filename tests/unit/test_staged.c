@@ -263,7 +263,7 @@ static void world_init(uint64_t seed, bool devices, uint64_t lent_ms)
         r->cache = malloc(bytes);
         for (uint64_t k = 0; k < bytes; k++)
             r->cache[k] = (uint8_t)(k * 31 + k / 509 + i * 101);
-        r->region = (struct path_region){(uint64_t)(uintptr_t)r->cache, bytes};
+        r->region = (struct path_region){(uint64_t)(uintptr_t)r->cache, bytes, devices};
         r->mine = (struct path_regions){true, 1, &r->region};
         r->under = (struct path){.self = r, .read = under_read, .board = under_board, .park = under_park};
         r->driver = (baton_driver_t){sizeof r->driver, "test", r, driver_copy, driver_poll};
