@@ -912,7 +912,8 @@ typedef struct baton_event {
     uint32_t num_blocks; /**< blocks of the call, in all its tables, counted as its geometry describes them (where an id
                                stands for several, each counts) */
     uint64_t bytes;      /**< want: bytes moved */
-    uint64_t path_bytes[BATON_PATHS]; /**< the same, by path: of a push the producer's to this rank's memory */
+    uint64_t path_bytes[BATON_PATHS]; /**< the same, by path: of a push by the one of the producer's to this rank's
+                                           memory by which most of it went */
     uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */
     uint64_t total_ns;     /**< from the call to this event */
     uint32_t verdict;      /**< of a GIVEN_UP or terminal event: BATON_VERDICT_FOLLOWS, BATON_VERDICT_CAME or

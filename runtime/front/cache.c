@@ -91,21 +91,22 @@ static int own_memory(struct baton_cache *cache, const struct memory_wish *wish)
 /* In tests, memory as an engine might own it may take the place of Baton's. */
 static int wrap_for_tests(struct baton *b, struct baton_cache *cache)
 {
-    const uint64_t bytes = cache->geometry.bytes;
-    int rc = tests != NULL ? tests->create(bytes, &cache->pretend) : 0;
+    int rc = tests != NULL
+                 ? tests->create(&cache->geometry, b->who.role + b->who.tp_rank + b->who.pp_rank, &cache->pretend)
+                 : 0;
     const struct pretend *p = cache->pretend;
     if (p == NULL)
         return rc;
-    const bool is_device = p->table.copy != NULL;
-    const baton_region_t region = {.size = sizeof region,
-                                   .base = p->wrapped,
-                                   .bytes = bytes,
-                                   .kind = is_device ? BATON_MEMORY_DEVICE : BATON_MEMORY_HOST};
-    rc = own_memory(cache, &(struct memory_wish){&region, 1});
+    rc = own_memory(cache, &(struct memory_wish){p->regions, p->num_regions});
+    if (rc != 0)
+        return rc;
     cache->base = p->base;
-    if (rc == 0 && is_device)
+    if (p->table.copy != NULL)
         b->start.driver = p->table;
-    return rc;
+    for (uint32_t i = 0; i < cache->own->num; i++)
+        if (cache->own->bases[i] == NULL) /* as the engine has it mapped */
+            cache->own->bases[i] = (char *)p->base + (cache->own->regions[i].address - (uint64_t)(uintptr_t)p->wrapped);
+    return 0;
 }
 
 /* Of memory that the engine owns; without a wish, of memory that Baton allocates. */
@@ -257,10 +258,9 @@ uint64_t cache_pool_bytes(const struct baton_cache *cache)
 
 char *const *cache_touchable(const struct baton_cache *cache)
 {
-    bool is_device = (cache_features(cache) & WIRE_ROW_DEVICE) != 0;
-    if (cache == NULL || (is_device && cache->base == NULL))
+    if (cache == NULL)
         return NULL;
-    return cache->own == NULL || is_device ? &cache->base : cache->own->bases;
+    return cache->own != NULL ? cache->own->bases : &cache->base;
 }
 
 void cache_place(struct baton_cache *cache, void *base)
@@ -282,12 +282,14 @@ uint32_t cache_features(const struct baton_cache *cache)
 {
     if (cache == NULL || cache->own == NULL)
         return 0;
-    return WIRE_ROW_WRAPPED | (memory_own_devices(cache->own) > 0 ? WIRE_ROW_DEVICE : 0u);
+    const uint32_t devices = memory_own_devices(cache->own), others = cache->own->num - devices;
+    return WIRE_ROW_WRAPPED | (devices > 0 ? WIRE_ROW_DEVICE : 0u) | (devices > 0 && others > 0 ? WIRE_ROW_MIXED : 0u);
 }
 
 bool cache_is_exposed(uint32_t features)
 {
-    return (features & (WIRE_ROW_WRAPPED | WIRE_ROW_DEVICE)) == WIRE_ROW_WRAPPED;
+    const bool has_host = (features & WIRE_ROW_DEVICE) == 0 || (features & WIRE_ROW_MIXED) != 0;
+    return (features & WIRE_ROW_WRAPPED) != 0 && has_host;
 }
 
 /* The numbers of the devices, and what copies from and to them. */

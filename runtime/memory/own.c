@@ -171,7 +171,7 @@ static int join(struct finding *f, baton_tensor_t *tensors, uint32_t num_tensors
         joined[f->given[i].number] = m->num - 1;
     }
     for (uint32_t i = 0; i < m->num; i++) {
-        m->bases[i] = (char *)(uintptr_t)m->regions[i].address;
+        m->bases[i] = wire_region_is_device(&m->regions[i]) ? NULL : (char *)(uintptr_t)m->regions[i].address;
         places[i] =
             (struct path_region){m->regions[i].address, m->regions[i].bytes, wire_region_is_device(&m->regions[i])};
     }

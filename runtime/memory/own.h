@@ -28,7 +28,7 @@ struct memory_own {
     bool is_writable;            /* all of it that is no device's */
     uint32_t num;                /* regions, after neighbours were joined */
     struct wire_region *regions; /* in the order of their addresses */
-    char **bases;                /* the same regions' first bytes */
+    char **bases;                /* the same regions' first bytes; NULL: a device's, which no thread may touch */
     struct path_regions all;     /* the same regions, as addresses here */
     uint32_t num_files;
     struct memory_file *files;

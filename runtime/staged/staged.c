@@ -158,9 +158,8 @@ static int staged_settle(void *self, uint32_t peer, uint64_t tag)
     return 0;
 }
 
-static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
+bool staged_give_up(struct staged *s, uint64_t tag)
 {
-    struct staged *s = self;
     struct exchange *x, *next;
     struct answer *a, *after;
     bool waits = false;
@@ -176,7 +175,13 @@ static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
         if (exchange_is_mine(x) && x->tag == tag)
             waits |= exchange_give_up(s, x);
     }
-    const struct path *p = staged_segment(s, peer);
+    return waits;
+}
+
+static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
+{
+    const bool waits = staged_give_up(self, tag);
+    const struct path *p = staged_segment(self, peer);
     /* Tables and generations, which the core reads over it, but never while bytes of that tag are under way. */
     enum path_park below = p->park(p->self, peer, tag);
     return waits ? PATH_PARK_LATER : below;
@@ -253,12 +258,6 @@ static bool staged_busy(const void *self)
     return s->chores != NULL || s->answers != NULL;
 }
 
-static bool staged_reaches(const void *self, uint32_t peer)
-{
-    const struct staged *s = self;
-    return s->wish.leads[peer];
-}
-
 bool staged_takes(struct staged *s, const struct port_event *e)
 {
     struct note n;
@@ -326,7 +325,6 @@ void staged_path(struct staged *s, struct path *out)
                          .look = staged_look,
                          .has_looked = staged_has_looked,
                          .busy = staged_busy,
-                         .reaches = staged_reaches,
                          .close = staged_close,
                          .kind = BATON_PATH_STAGED,
                          .name = "staging"};

@@ -91,11 +91,12 @@ static void test_a_file_for_each_region(void **state)
     *t = (struct told){.num = FILES, .gone = NONE, .is_shared = true};
     find(t, &owner, &near);
     assert_string_equal(near.why, "");
-    assert_int_equal(near.read.reach, MEMORY_MAPPED);
     assert_int_equal(near.num_mappings, FILES);
-    assert_int_equal(near.write.reach, MEMORY_MAPPED);
-    for (uint32_t i = 0; i < FILES; i++)
+    for (uint32_t i = 0; i < FILES; i++) {
+        assert_int_equal(near.read.reach[i], MEMORY_MAPPED);
+        assert_int_equal(near.write.reach[i], MEMORY_MAPPED);
         assert_int_equal(*(const uint32_t *)near.read.bases[i], mark_of(i));
+    }
     memory_near_fini(&near);
     owner_end(&owner);
     munmap(t, sizeof *t);
@@ -109,11 +110,12 @@ static void attach(uint32_t num, uint32_t gone)
     char why[96];
     *t = (struct told){.num = num, .gone = gone};
     find(t, &owner, &near);
-    assert_int_equal(near.read.reach, gone == NONE ? MEMORY_ATTACHED : MEMORY_OUT_OF_REACH);
-    if (gone == NONE) {
-        for (uint32_t i = 0; i < num; i++)
-            assert_int_equal((uintptr_t)near.read.bases[i], t->regions[i].address);
-    } else {
+    for (uint32_t i = 0; i < num; i++) {
+        assert_int_equal(near.read.reach[i], i == gone ? MEMORY_OUT_OF_REACH : MEMORY_ATTACHED);
+        assert_int_equal(near.write.reach[i], near.read.reach[i]);
+        assert_int_equal((uintptr_t)near.read.bases[i], i == gone ? 0 : t->regions[i].address);
+    }
+    if (gone != NONE) {
         snprintf(why, sizeof why, "region %u cannot be read by cross-memory attach: Bad address", (unsigned)gone);
         assert_string_equal(near.why, why);
     }

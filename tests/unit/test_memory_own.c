@@ -325,8 +325,8 @@ static void test_a_device(void **state)
 }
 
 /*
- * Regions of several kinds, between which a device's addresses lie. The kernel is asked about the host's alone, and what
- * touches is joined where it is of one kind of one device.
+ * Regions of several kinds, between which a device's addresses lie. The kernel is asked about the host's alone, and
+ * what touches is joined where it is of one kind of one device.
  */
 static void test_kinds_side_by_side(void **state)
 {
