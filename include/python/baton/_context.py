@@ -7,6 +7,7 @@ whoever closes knows from the count of references whether a thread is still insi
 """
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import select
@@ -322,6 +323,20 @@ class Context:
         if rc < 0:
             all_kept.remove(kept)
             raise self._error(rc)
+
+    def set_driver(self, path: str | os.PathLike[str], symbol: str) -> None:
+        """Gives the driver of memory on devices, before the wrap that needs it: baton_driver_set(3).
+
+        It is the baton_driver_t of that name in the shared library at `path`, which stays loaded. It runs without the
+        interpreter.
+        """
+        try:
+            loaded = ctypes.CDLL(os.fspath(path))  # which is never unloaded
+            driver = ctypes.c_char.in_dll(loaded, symbol)
+        except (OSError, ValueError) as error:  # there is no such library, or no such name in it
+            raise EINVAL(f"the driver {symbol} of {os.fspath(path)}: {error}") from None
+        given = ffi.cast("const baton_driver_t *", ctypes.addressof(driver))
+        self._declare("set_driver", loaded, lambda box: int(self._lib.baton_driver_set(box[0], given)))
 
     def wrap(self, geometry: Geometry, owned: Sequence[Owned]) -> Cache:
         """Declares a cache that lies in arrays and tensors of the engine's own: baton_cache_wrap(3).
