@@ -91,9 +91,7 @@ static int own_memory(struct baton_cache *cache, const struct memory_wish *wish)
 /* In tests, memory as an engine might own it may take the place of Baton's. */
 static int wrap_for_tests(struct baton *b, struct baton_cache *cache)
 {
-    int rc = tests != NULL
-                 ? tests->create(&cache->geometry, b->who.role + b->who.tp_rank + b->who.pp_rank, &cache->pretend)
-                 : 0;
+    int rc = tests != NULL ? tests->create(&cache->geometry, 1 + b->who.tp_rank + b->who.pp_rank, &cache->pretend) : 0;
     const struct pretend *p = cache->pretend;
     if (p == NULL)
         return rc;

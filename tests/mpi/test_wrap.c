@@ -380,41 +380,45 @@ static void every_kind_moves_every_byte(void)
 
 /* ---- regions of several kinds ------------------------------------------------------------------------------------ */
 
-/* The pretended device of this rank: its pages as the engine has them mapped, and as the device's. */
+/* The pretended device of this rank: its pages, which nobody may touch, and as the engine has them mapped. */
 struct device {
-    uint8_t *kernel, *pages;
+    uint8_t *pages, *kernel;
     struct pretend_driver *driver;
     baton_driver_t table;
 };
 
 static void device_init(struct device *d, uint64_t bytes)
 {
-    const int file = file_new(bytes, false);
-    d->kernel = map(bytes, MAP_SHARED, file, 0);
-    d->pages = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, file, 0);
+    d->pages = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    d->kernel = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK((void *)d->pages != MAP_FAILED);
-    close(file);
     CHECK_EQ(pretend_driver_create(d->pages, d->kernel, bytes, &d->driver), 0);
     d->table = pretend_driver_table(d->driver);
 }
 
-/* Region i is private memory, shared memory or a device's: the first of these for region `first`, and so on. */
+/*
+ * Region i is private memory, shared memory or a device's: the first of these for region `first`, and so on. They lie
+ * side by side, those of the host in the midst of the device's pages.
+ */
 static int wrap_several(struct fixture *f, struct device *d, uint32_t first)
 {
-    const uint64_t bytes = tensor_bytes(f);
+    static const baton_memory_t kinds[] = {BATON_MEMORY_HOST, BATON_MEMORY_SHARED, BATON_MEMORY_DEVICE};
+    const uint64_t bytes = tensor_bytes(f), room = (bytes + 2 * PAGE) / PAGE * PAGE;
     baton_region_t regions[LAYERS];
-    device_init(d, LAYERS * bytes);
+    device_init(d, LAYERS * room);
     f->memory.num = LAYERS;
     for (uint32_t i = 0; i < LAYERS; i++) {
-        static const baton_memory_t kinds[] = {BATON_MEMORY_HOST, BATON_MEMORY_SHARED, BATON_MEMORY_DEVICE};
         const baton_memory_t kind = kinds[(i + 3 - first) % 3];
-        uint8_t *base = kind == BATON_MEMORY_SHARED   ? map(bytes, MAP_SHARED, file_new(bytes, false), 0)
-                        : kind == BATON_MEMORY_DEVICE ? d->kernel + i * bytes
-                                                      : map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        f->memory.bases[i] = base;
+        const bool is_shared = kind == BATON_MEMORY_SHARED, is_device = kind == BATON_MEMORY_DEVICE;
+        uint8_t *at = d->pages + i * room;
+        if (!is_device)
+            CHECK(mmap(at, room, PROT_READ | PROT_WRITE,
+                       MAP_FIXED | (is_shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS),
+                       is_shared ? file_new(room, false) : -1, 0) == at);
+        f->memory.bases[i] = is_device ? d->kernel + i * room : at;
         f->memory.bytes[i] = bytes;
-        regions[i] = region_of(kind, kind == BATON_MEMORY_DEVICE ? d->pages + i * bytes : base, bytes);
-        regions[i].device = kind == BATON_MEMORY_DEVICE;
+        regions[i] = region_of(kind, at, bytes);
+        regions[i].device = is_device;
     }
     CHECK_EQ(baton_driver_set(f->b, &d->table), 0);
     return baton_cache_wrap(f->b, &f->geometry, regions, LAYERS, &f->cache);
@@ -473,6 +477,8 @@ static void move_several(uint32_t shift, bool with_hashes)
     CHECK(baton_describe(f.b, page, sizeof page) < (int)sizeof page);
     CHECK_HAS(page, "device: 2 regions of 1; its driver is \"pretended device\"");
     CHECK_HAS(page, "by several ways: rank");
+    if (!is_one_node() && !is_window_each())
+        CHECK_HAS(page, "has a device's memory between its regions");
     CHECK_EQ(baton_close(f.b), 0);
     pretend_driver_destroy(device.driver);
 }
@@ -560,8 +566,9 @@ static void regions_outside_of_windows(void)
 {
     const struct path_region r[] = {{.at = 2000, .bytes = 1000}, {.at = 1000, .bytes = 2000},
                                     {.at = 999, .bytes = 10},    {.at = 2500, .bytes = 501},
-                                    {.at = 4000, .bytes = 0},    {.at = 2900, .bytes = UINT64_MAX}};
-    const struct path_regions theirs = {true, 6, r};
+                                    {.at = 4000, .bytes = 0},    {.at = 2900, .bytes = UINT64_MAX},
+                                    {2000, 1000, true}};
+    const struct path_regions theirs = {true, 7, r};
     struct exposure_span span = {1000, 3000, 0};
     struct exposure e = {.way = EXPOSURE_SPAN, .num = 1, .spans = &span};
     uint64_t at = 0;
