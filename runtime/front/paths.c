@@ -543,9 +543,8 @@ static bool is_alike(const struct paths *p, uint32_t a, uint32_t b)
 /* Ranks of this node whose memory is not mapped here, and why: a line for all that are alike. */
 static void describe_reasons(const struct paths *p, struct textbuf *out)
 {
-    uint32_t size = p->ground->num_peers;
-    if ((cache_features(p->wish.cache) & (WIRE_ROW_DEVICE | WIRE_ROW_MIXED)) ==
-        WIRE_ROW_DEVICE) { /* whatever theirs is */
+    const uint32_t size = p->ground->num_peers, features = cache_features(p->wish.cache);
+    if ((features & WIRE_ROW_DEVICE) != 0 && (features & WIRE_ROW_MIXED) == 0) { /* whatever theirs is */
         textbuf_print(out, "by %s: all ranks: the cache of this one is a device's memory\n", p->path[PATH_STAGED].name);
         return;
     }
