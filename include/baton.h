@@ -479,7 +479,7 @@ typedef enum baton_layout {
  */
 BATON_API int baton_geometry_layout(baton_geometry_t *geometry, baton_tensor_t *tensors, unsigned layout);
 
-/** The kind of memory that a cache lies in. */
+/** The kind of memory that a region of a cache lies in. */
 typedef enum baton_memory {
     BATON_MEMORY_HOST = 0,   /**< pages of this process that any of its threads may read and write */
     BATON_MEMORY_PINNED = 1, /**< the same, locked for a device's driver */
@@ -489,6 +489,15 @@ typedef enum baton_memory {
 } baton_memory_t;
 
 typedef struct baton_cache baton_cache_t;
+
+/** Memory that the engine owns, without a break. Of an array of these, all entries have one size. */
+typedef struct baton_region {
+    size_t size; /**< sizeof this: see STRUCTS THAT GROW */
+    void *base;
+    uint64_t bytes;
+    baton_memory_t kind;
+    uint32_t device; /**< BATON_MEMORY_DEVICE: the number of the device; else 0 */
+} baton_region_t;
 
 /**
  * Declares that Baton shall allocate the cache: geometry->bytes of host memory, shared with the ranks of the node,
@@ -500,24 +509,24 @@ BATON_API int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, b
                                  baton_cache_t **out);
 
 /**
- * Declares memory that the engine owns: num_regions regions, at most BATON_REGIONS_MAX, of which r has bytes[r] bytes
- * from bases[r] on. Each tensor names its region and its offset there; geometry->bytes is ignored. Regions may lie
- * anywhere, aligned or not, in pages of any size, and touch each other, but must not overlap. The memory must stay as
- * it is until baton_close: mapped, and in the same place; after a baton_close that returned BATON_EPEER, until the
- * process ends. Blocks in memory that cannot be written can be offered, not wanted. One cache a context. A file that
- * the memory is mapped from keeps its size meanwhile: a peer that touches what was cut off is ended by SIGBUS. The seal
- * F_SEAL_SHRINK of a memfd makes sure of it.
+ * Declares memory that the engine owns: num_regions regions, at most BATON_REGIONS_MAX, each of a kind of its own.
+ * Tensors name their region by its index, and their offset there; geometry->bytes is ignored. Regions may lie anywhere,
+ * aligned or not, in pages of any size, and touch each other, but must not overlap. The memory must stay as it is until
+ * baton_close: mapped, and in the same place; after a baton_close that returned BATON_EPEER, until the process ends.
+ * Blocks in memory that cannot be written can be offered, not wanted. One cache a context. A file that the memory is
+ * mapped from keeps its size meanwhile: a peer that touches what was cut off is ended by SIGBUS. The seal F_SEAL_SHRINK
+ * of a memfd makes sure of it.
  *
- * The bytes move from and to where they lie. How, is found out at start for each pair of ranks, and baton_describe says
- * it:
+ * The bytes move from and to where they lie. How, is found out for each pair of regions of two ranks, and
+ * baton_describe says it:
  *
  *   on the node   a region that lies in a shared mapping (memfd, a file in /dev/shm, torch's shared tensors) is mapped
  *                 by its peers, and is as fast as memory that Baton allocates; BATON_PATH_SHM
  *                 private memory is copied by cross-memory attach (process_vm_readv(2)); BATON_PATH_CMA
  *   elsewhere     one-sided through a window over it; BATON_PATH_RMA
- *   otherwise     staged through buffers in memory that Baton allocates, which both processes fill and empty: for a
- *                 device's memory, and where the kernel (another user, another namespace of process ids, ptrace_scope)
- *                 or MPI permits nothing better; BATON_PATH_STAGED
+ *   otherwise     staged through buffers in memory that Baton allocates, which both processes fill and empty: from or
+ *                 to a device's memory, and where the kernel (another user, another namespace of process ids,
+ *                 ptrace_scope) or MPI permits nothing better; BATON_PATH_STAGED
  *
  * This call is local and returns at once. It comes before baton_start, or later on a rank that opened with
  * BATON_OPEN_CACHE_LATER, as for an engine that measures its memory first. Where such a rank has not declared its cache
@@ -528,8 +537,8 @@ BATON_API int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, b
  * rank did not open with BATON_OPEN_CACHE_LATER; or start has failed, also while caches were awaited: a rank closed, or
  * BATON_WRAP_MS passed. baton_errmsg then says "start has failed: ..." and why, and only baton_close is left.
  */
-BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
-                               const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out);
+BATON_API int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, const baton_region_t *regions,
+                               uint32_t num_regions, baton_cache_t **out);
 
 /**
  * Whether the caches of all ranks of the world are declared, so that the verbs may be called. Always so after a
@@ -903,7 +912,8 @@ typedef struct baton_event {
     uint32_t num_blocks; /**< blocks of the call, in all its tables, counted as its geometry describes them (where an id
                                stands for several, each counts) */
     uint64_t bytes;      /**< want: bytes moved */
-    uint64_t path_bytes[BATON_PATHS]; /**< the same, by path: of a push the producer's to this rank's memory */
+    uint64_t path_bytes[BATON_PATHS]; /**< the same, by path: of a push by the one of the producer's to this rank's
+                                           memory by which most of it went */
     uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */
     uint64_t total_ns;     /**< from the call to this event */
     uint32_t verdict;      /**< of a GIVEN_UP or terminal event: BATON_VERDICT_FOLLOWS, BATON_VERDICT_CAME or

@@ -543,6 +543,13 @@ enum class memory : int {
     shared = BATON_MEMORY_SHARED
 };
 
+/** baton_region_t: memory of the caller's, of which `bytes` is a view. */
+struct region {
+    span<std::byte> bytes{};
+    memory kind = memory::host;
+    std::uint32_t device = 0;
+};
+
 /** Or-ed: one of each group. See baton_layout_t. */
 enum class layout : unsigned {
     hnd = BATON_LAYOUT_HND,
@@ -1291,26 +1298,26 @@ class context
     }
 
     /**
-     * baton_cache_wrap: each span is a region, whose memory the caller owns and keeps until the context is closed.
+     * baton_cache_wrap: the caller owns the memory of the regions, and keeps it until the context is closed.
      * (What is declared before the context is destroyed after it.) After errc::epeer the memory must stay until the
      * process ends: leave by exit(), which runs no destructors. This is called before start(), or after it if
      * open_params::cache_later was set: then cache_ready() says when the verbs may be called.
      *
-     *   std::vector<baton::span<std::byte>> regions = {keys, values}; // containers of std::byte
+     *   std::vector<baton::region> regions = {{keys}, {values, baton::memory::shared}}; // containers of std::byte
      *   b.cache_wrap(geometry, regions);
      *
      * Of other elements: {reinterpret_cast<std::byte *>(keys.data()), keys.size() * sizeof keys[0]}.
      */
-    cache cache_wrap(const geometry &g, span<const span<std::byte>> regions, memory m = memory::host)
+    cache cache_wrap(const geometry &g, span<const region> regions)
     {
         cache out;
-        detail::check(cache_wrap_c(g, regions, m, out));
+        detail::check(cache_wrap_c(g, regions, out));
         return out;
     }
-    cache cache_wrap(const geometry &g, span<const span<std::byte>> regions, memory m, std::error_code &ec)
+    cache cache_wrap(const geometry &g, span<const region> regions, std::error_code &ec)
     {
         cache out;
-        detail::check(cache_wrap_c(g, regions, m, out), ec);
+        detail::check(cache_wrap_c(g, regions, out), ec);
         return out;
     }
 
@@ -1569,18 +1576,20 @@ class context
         return rc;
     }
 
-    int cache_wrap_c(const geometry &g, span<const span<std::byte>> regions, memory m, cache &out)
+    int cache_wrap_c(const geometry &g, span<const region> regions, cache &out)
     {
         detail::c_geometry c = g.c();
-        std::vector<void *> bases;
-        std::vector<std::uint64_t> bytes;
-        for (const span<std::byte> &region : regions) {
-            bases.push_back(region.data());
-            bytes.push_back(region.size());
+        std::vector<baton_region_t> each;
+        for (const region &r : regions) {
+            baton_region_t one = BATON_INIT(baton_region_t);
+            one.base = r.bytes.data();
+            one.bytes = r.bytes.size();
+            one.kind = static_cast<baton_memory_t>(r.kind);
+            one.device = r.device;
+            each.push_back(one);
         }
         baton_cache_t *made = nullptr;
-        int rc = ::baton_cache_wrap(b_, c.get(), static_cast<baton_memory_t>(m), bases.data(), bytes.data(),
-                                    detail::count(regions.size()), &made);
+        int rc = ::baton_cache_wrap(b_, c.get(), each.data(), detail::count(each.size()), &made);
         if (rc == 0)
             out = cache(made, 0);
         return rc;

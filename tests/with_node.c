@@ -106,7 +106,7 @@ static int make_segment(struct node_member *m, const struct world_segment *wish)
         return error_set(BATON_ESHM, "no memory for a segment");
     g->segment = (uint8_t *)m->mapping + (HUGE - (uintptr_t)m->mapping % HUGE) % HUGE;
     bell_init(ground_bell(g));
-    m->pool = (struct path_region){(uintptr_t)g->segment + g->pool_offset, wish->pool_bytes};
+    m->pool = (struct path_region){(uintptr_t)g->segment + g->pool_offset, wish->pool_bytes, false};
     m->mine = (struct path_regions){.num = 1, .region = &m->pool};
     return 0;
 }

@@ -254,6 +254,12 @@ void own_destroy(struct own *o)
 
 void own_wrap(const struct own *o, baton_t *b, const baton_geometry_t *geometry, baton_cache_t **out)
 {
-    baton_memory_t memory = o->kind == OWN_MAPPED ? BATON_MEMORY_SHARED : BATON_MEMORY_HOST;
-    fail_on(baton_cache_wrap(b, geometry, memory, o->bases, o->bytes, o->num, out), "baton_cache_wrap");
+    baton_region_t *regions = room(o->num, sizeof *regions);
+    for (uint32_t i = 0; i < o->num; i++)
+        regions[i] = (baton_region_t){.size = sizeof regions[i],
+                                      .base = o->bases[i],
+                                      .bytes = o->bytes[i],
+                                      .kind = o->kind == OWN_MAPPED ? BATON_MEMORY_SHARED : BATON_MEMORY_HOST};
+    fail_on(baton_cache_wrap(b, geometry, regions, o->num, out), "baton_cache_wrap");
+    free(regions);
 }

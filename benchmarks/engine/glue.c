@@ -35,7 +35,7 @@ static int describe(struct glue *g, const struct slice *slice, uint32_t num_bloc
 
 static char *base_of(const struct glue *g, uint32_t region)
 {
-    return g->own.count > 0 ? g->own.bases[region] : baton_cache_base(g->cache);
+    return g->own.count > 0 ? g->own.regions[region].base : baton_cache_base(g->cache);
 }
 
 /* The same for the model, which computes in these blocks. */
@@ -62,8 +62,7 @@ static int declare(struct glue *g)
 {
     if (memory_make(&g->own, &g->geometry, g->tensors) != 0)
         return BATON_ENOMEM;
-    return baton_cache_wrap(g->baton, &g->geometry, memory_word(&g->own), g->own.bases, g->own.bytes, g->own.count,
-                            &g->cache);
+    return baton_cache_wrap(g->baton, &g->geometry, g->own.regions, g->own.count, &g->cache);
 }
 
 /* ---- the life of a context --------------------------------------------------------------------------------------- */

@@ -69,9 +69,11 @@ int memory_make(struct memory *m, const baton_geometry_t *geometry, baton_tensor
     const bool apart = are_apart(geometry, tensors);
     const uint32_t count = apart ? geometry->num_tensors : 1;
     for (m->count = 0; m->count < count; m->count++) {
-        m->bytes[m->count] = geometry->bytes / count;
-        m->bases[m->count] = kinds[m->kind].make(geometry->bytes / count);
-        if (m->bases[m->count] == NULL) {
+        m->regions[m->count] = (baton_region_t){.size = sizeof m->regions[0],
+                                                .base = kinds[m->kind].make(geometry->bytes / count),
+                                                .bytes = geometry->bytes / count,
+                                                .kind = memory_word(m)};
+        if (m->regions[m->count].base == NULL) {
             memory_drop(m);
             return -1;
         }
@@ -87,6 +89,6 @@ void memory_drop(struct memory *m)
 {
     while (m->count > 0) {
         m->count--;
-        kinds[m->kind].drop(m->bases[m->count], m->bytes[m->count]);
+        kinds[m->kind].drop(m->regions[m->count].base, m->regions[m->count].bytes);
     }
 }

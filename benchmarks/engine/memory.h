@@ -18,8 +18,7 @@ enum memory_kind { MEMORY_SLAB, MEMORY_PRIVATE, MEMORY_MAPPED };
 struct memory {
     enum memory_kind kind;
     uint32_t count;
-    void *bases[SHAPE_LAYERS_MAX];
-    uint64_t bytes[SHAPE_LAYERS_MAX];
+    baton_region_t regions[SHAPE_LAYERS_MAX];
 };
 
 extern const struct option_choice memory_choices[];

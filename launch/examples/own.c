@@ -41,12 +41,11 @@ static void declare(baton_t *b)
     const uint64_t size = place(BLOCKS, 0) * sizeof(int32_t);
     const int64_t head = HEAD_SIZE * sizeof(int32_t), token = heads * head;
     baton_tensor_t tensors[TENSORS];
-    void *bases[TENSORS];
-    uint64_t bytes[TENSORS];
+    baton_region_t regions[TENSORS];
     baton_cache_t *cache;
     for (uint32_t i = 0; i < TENSORS; i++) {
-        bases[i] = tensor_memory[i] = malloc(size);
-        bytes[i] = size;
+        tensor_memory[i] = malloc(size);
+        regions[i] = (baton_region_t){.size = sizeof regions[i], .base = tensor_memory[i], .bytes = size};
         tensors[i] = (baton_tensor_t){
             .layer = i / 2, .region = i, .stride = {BLOCK_TOKENS * token, 0, head, token, sizeof(int32_t)}};
         snprintf(tensors[i].name, sizeof tensors[i].name, "%s.%u", i % 2 == 0 ? "k" : "v", i / 2);
@@ -59,7 +58,7 @@ static void declare(baton_t *b)
         .num_splits = 1, .splits = {{.heads_total = HEADS, .head_first = head_first, .head_count = heads}},
         .num_tensors = TENSORS, .tensors = tensors};
     /* clang-format on */
-    check(baton_cache_wrap(b, &g, BATON_MEMORY_HOST, bases, bytes, TENSORS, &cache), "baton_cache_wrap");
+    check(baton_cache_wrap(b, &g, regions, TENSORS, &cache), "baton_cache_wrap");
 }
 
 /* Fills the request's blocks, or counts what is wrong in them. No two elements of the model have the same value. */

@@ -104,8 +104,9 @@ static int regions_of(const struct wire_card *card, struct path_regions **out, s
     struct path_region *region = (void *)(r + 1);
     *r = (struct path_regions){.is_wrapped = card->num_regions > 0, .num = num, .region = region};
     for (uint32_t i = 0; i < num; i++)
-        region[i] = r->is_wrapped ? (struct path_region){card->regions[i].address, card->regions[i].bytes}
-                                  : (struct path_region){card->pool_offset, card->pool_bytes};
+        region[i] = r->is_wrapped ? (struct path_region){card->regions[i].address, card->regions[i].bytes,
+                                                         wire_region_is_device(&card->regions[i])}
+                                  : (struct path_region){card->pool_offset, card->pool_bytes, false};
     int rc = check_geometry(card, r, why);
     if (rc == 0)
         *out = r;

@@ -468,7 +468,8 @@ static void on_moved(struct core *core, struct leg *leg, int error, const char *
         fail(core, leg, error, detail);
         return;
     }
-    add_bytes(leg, core->c.path[leg_rank(leg)], mover_landed(leg->mover));
+    for (baton_path_t path = BATON_PATH_NONE + 1; path < BATON_PATHS; path++)
+        add_bytes(leg, path, tally_by(core, mover_tally(leg->mover), path));
     landed(core, leg);
 }
 

@@ -248,9 +248,10 @@ static void on_proof(struct core *core, struct mover *m, const struct port_event
 
 static void on_moved(struct core *core, struct mover *m, const struct port_event *e)
 {
-    m->landed += e->moved;
+    m->tally.bytes += e->moved;
+    m->tally.by[e->path] += e->moved;
     count_add(m->write ? &core->stats.puts : &core->stats.gets, e->runs);
-    if (m->state == MOVER_DRAINING && m->landed == m->taken)
+    if (m->state == MOVER_DRAINING && m->tally.bytes == m->taken)
         run_add(core, m);
     if (m->state != MOVER_MOVING) /* an answer of the same step in which it was given up */
         return;
@@ -259,7 +260,7 @@ static void on_moved(struct core *core, struct mover *m, const struct port_event
         tell(core, m, e->error, m->write ? "writing to its blocks failed" : "reading its blocks failed");
         return;
     }
-    if (m->landed == m->bytes) {
+    if (m->tally.bytes == m->bytes) {
         m->chunk.at = m->chunk.end;
         go_on(core, m);
         if (m->state == MOVER_PROOF && !m->write && e->generation != 0) /* the path has read it by itself */
@@ -277,14 +278,11 @@ static bool is_put_away(struct core *core, struct mover *m)
     return m->parked == PATH_PARK_QUIET;
 }
 
-/*
- * Whether what is still under way can do no harm: a read of a rank from which nothing can land here any more, or a
- * write to a dead rank. Copy workers use the plan of such a write until they are done.
- */
+/* Whether what is under way can do no harm: it comes from a rank that has ended, or goes to a dead one. */
 static bool is_harmless(const struct core *core, const struct mover *m)
 {
-    if (!path_is_far(core->c.path[m->peer]))
-        return false; /* the workers are soon done, and that is told */
+    if (m->parked == PATH_PARK_SOON || !path_is_far(core->c.path[m->peer]))
+        return false; /* copy workers use the plan of it: they are soon done, and that is told */
     return m->write ? peer_is_dead(core, m->peer) : peer_is_ended(core, m->peer);
 }
 
@@ -319,7 +317,8 @@ void mover_on_event(struct core *core, struct op *op, const struct port_event *e
     enum port_event_kind proof = m->write ? PORT_SETTLED : PORT_BOARD;
     if (e->kind == PORT_MOVED) {
         on_moved(core, m, e);
-    } else if (e->kind == PORT_QUIET && m->parked != PATH_PARK_QUIET) {
+    } else if (e->kind == PORT_QUIET && m->parked != PATH_PARK_QUIET &&
+               (is_put_away(core, m) || is_harmless(core, m))) { /* of several paths each tells */
         quiet(core, m);
     } else if (m->issued && (e->kind == PORT_READ || e->kind == proof)) {
         m->issued = false;
@@ -472,7 +471,7 @@ static bool stop_write(struct core *core, struct mover *m)
     }
     bool settling = m->state == MOVER_PROOF && m->issued;
     m->state = MOVER_DRAINING;
-    if (m->landed == m->taken && !settling)
+    if (m->tally.bytes == m->taken && !settling)
         run_add(core, m);
     return false;
 }
@@ -497,7 +496,7 @@ bool mover_stop(struct core *core, struct mover *m)
     run_remove(core, m);
     mover_note(core, m, TIMELINE_STOPPED, m->state != MOVER_IDLE && m->state != MOVER_ENDED);
     if (m->state == MOVER_MOVING) /* it holds no budget while it waits */
-        budget_drop(budget_of(core, m->peer), &m->flow->share, m->taken - m->landed);
+        budget_drop(budget_of(core, m->peer), &m->flow->share, m->taken - m->tally.bytes);
     bool is_quiet = m->state == MOVER_IDLE || (m->write && m->state == MOVER_ENDED);
     if (!is_quiet)
         is_quiet = m->write && m->state != MOVER_TABLE ? stop_write(core, m) : stop_read(core, m);
@@ -509,10 +508,9 @@ bool mover_stop(struct core *core, struct mover *m)
 bool mover_lose(struct core *core, struct mover *m)
 {
     bool waits = m->parked != PATH_PARK_QUIET || m->state == MOVER_DRAINING;
-    if (!waits || !is_harmless(core, m))
+    if (!waits || !is_harmless(core, m) || (!is_put_away(core, m) && m->parked == PATH_PARK_SOON))
         return false;
-    is_put_away(core, m); /* nothing is told of it any more */
-    queue_leave(&m->news);
+    queue_leave(&m->news); /* nothing is told of it any more */
     if (m->issued)
         core->movers->reading--;
     m->issued = false;
@@ -545,6 +543,7 @@ struct mover *mover_create(struct core *core, enum op_kind kind, void *owner, st
     m->peer = contact_peer(contact);
     m->flow = flow;
     m->write = write;
+    m->tally = (struct tally){.peer = m->peer, .write = write};
     if (op_add(&core->ops, &m->op, kind) != 0) {
         reap_add(&core->reap, m);
         return NULL;
@@ -580,9 +579,9 @@ bool mover_awaits_more(const struct mover *m)
     return m->reach.done < UINT32_MAX;
 }
 
-uint64_t mover_landed(const struct mover *m)
+const struct tally *mover_tally(const struct mover *m)
 {
-    return m->landed;
+    return &m->tally;
 }
 
 int movers_create(struct core *core)

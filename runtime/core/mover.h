@@ -23,6 +23,7 @@
 #include "core/core.h"
 #include "core/link.h"
 #include "core/op.h"
+#include "core/tally.h"
 #include "wire/message.h"
 
 /**
@@ -80,7 +81,7 @@ int mover_ready(struct core *core, struct mover *m, const struct reach *reach, c
 /** Not all is in place, as far as it was told. */
 bool mover_awaits_more(const struct mover *m);
 /** Bytes that have landed. */
-uint64_t mover_landed(const struct mover *m);
+const struct tally *mover_tally(const struct mover *m);
 
 /**
  * Gives up, and asks the port what is under way. True: it is quiet; false: there will be news of that. NULL is quiet.

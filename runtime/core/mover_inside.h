@@ -39,10 +39,11 @@ struct mover {
     uint32_t num_tokens;     /* of the request */
     const struct plan_tables *mine;
     struct tables theirs;
-    struct chunk chunk;            /* what moves now */
-    uint64_t taken, landed, bytes; /* of all so far; bytes: with those of the transfer */
-    struct fair_member member;     /* in movers->asks, or (MOVING) in movers->moves */
-    struct queued news;            /* in movers->news, with: */
+    struct chunk chunk;        /* what moves now */
+    uint64_t taken, bytes;     /* of all so far; bytes: with those of the transfer */
+    struct tally tally;        /* those that landed */
+    struct fair_member member; /* in movers->asks, or (MOVING) in movers->moves */
+    struct queued news;        /* in movers->news, with: */
     struct mover_word word;
     char detail[96];
 };
@@ -52,7 +53,7 @@ static inline void mover_note(const struct core *core, const struct mover *m, en
 {
     unsigned open = kind == TIMELINE_STOPPED && m->taken > 0 && m->state < MOVER_PROOF ? TIMELINE_MOVES : 0;
     if (is)
-        timeline_leg(core_timeline(core), kind, core->now, m->op.tag, m->landed, m->write | open);
+        timeline_leg(core_timeline(core), kind, core->now, m->op.tag, m->tally.bytes, m->write | open);
 }
 
 /** It can do no more. `is_whole`: all has landed, and is known to be what was granted. */
@@ -62,7 +63,7 @@ static inline void mover_end(const struct core *core, struct mover *m, bool is_w
     if (!is_whole)
         return;
     m->state = MOVER_ENDED;
-    tally_add(core, m->peer, m->write, m->landed, m->chunk.began_ns);
+    tally_add(core, &m->tally, m->chunk.began_ns);
 }
 
 /** Where the generation of the peer's lease stands in its segment. */

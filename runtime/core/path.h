@@ -7,7 +7,7 @@
  *
  * THREAD. All calls are for whoever makes turns (front/turns.h). None waits for a peer, and none calls back.
  * COMPLETION. Whatever was begun ends by an event with the tag of the call, which a later `progress` hands out, or
- * `answer` at once. PORT_QUIET is the last event of a tag that was parked. Tags are the core's, and never used twice.
+ * `answer` at once. Of a tag that was parked PORT_QUIET alone comes. Tags are the core's, and never used twice.
  * ERRORS. A call returns 0 or an error. After an error no event comes, but an operation may have begun all the same:
  * park the tag. BATON_EAGAIN: no room now, try again later. BATON_EPEER: that peer can be reached no more.
  * BATON_EMESSAGE: the place lies outside of the rank's segment. What fails later has its error in its event.
@@ -28,6 +28,7 @@ struct port_event;
 /** One region of a cache. */
 struct path_region {
     uint64_t at, bytes;
+    bool is_device; /* only a driver may touch it */
 };
 
 /**
@@ -68,8 +69,9 @@ struct path_leg {
 
 enum path_park {
     PATH_PARK_QUIET = 0, /* nothing of that tag is under way */
-    PATH_PARK_LATER = 1, /* exactly one PORT_QUIET of that tag will come */
-    PATH_PARK_NEVER = 2  /* it cannot be known */
+    PATH_PARK_LATER = 1, /* PORT_QUIET of that tag will come: ask again then */
+    PATH_PARK_NEVER = 2, /* it cannot be known */
+    PATH_PARK_SOON = 3   /* as LATER, whatever becomes of the peer: copy workers of mine use the transfer until then */
 };
 
 struct path {
@@ -138,9 +140,6 @@ struct path {
 
     /** Something is under way that only `progress` finds out about: nobody rings the bell for it. */
     bool (*busy)(const void *self);
-
-    /** Whether this path leads to that rank. Asked once, at start. NULL: to every rank. */
-    bool (*reaches)(const void *self, uint32_t peer);
 
     /**
      * Ends the path's threads and frees it. 0; or BATON_EPEER (baton_errmsg says why): nothing was freed, since memory

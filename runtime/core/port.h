@@ -81,6 +81,7 @@ struct port_event {
     uint64_t runs;       /* MOVED: runs moved by MPI; 0 for copies */
     uint64_t generation; /* BOARD; MOVED: as read behind the last bytes of a leg, or 0: not read */
     uint64_t at_ns;      /* of an answer: when it was there, by the clock that steps are told; 0: at once */
+    baton_path_t path;   /* MOVED: by which; NONE: by the one to the peer, as the core knows it */
 };
 
 #endif

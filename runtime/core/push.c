@@ -55,9 +55,9 @@ static void tell(struct core *core, const struct push *push, int32_t error)
                              .want_id = push->word.want,
                              .written = {.asks = push->word.asks,
                                          .error = error,
-                                         .bytes = mover_landed(push->mover),
+                                         .bytes = mover_tally(push->mover)->bytes,
                                          .generation = push->order.generation,
-                                         .path = (uint8_t)core->c.path_out[push->word.peer],
+                                         .path = (uint8_t)tally_path(core, mover_tally(push->mover)),
                                          .attach = {offer->num_attach, offer->attach}}};
     memcpy(m.written.detail, push->detail, sizeof m.written.detail);
     post_send(core->post, push->word.peer, &m);

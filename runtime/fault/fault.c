@@ -208,6 +208,13 @@ static void spoil(struct faults *f, uint64_t tag)
         }
 }
 
+/* Where the first byte of a run lands. NULL: no thread may touch it. */
+static char *place_of(const struct faults *f, const struct plan_run *run)
+{
+    char *base = f->bases != NULL ? f->bases[run->dst_region] : NULL;
+    return base != NULL ? base + run->dst : NULL;
+}
+
 static int64_t fault_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     struct faults *f = self;
@@ -219,7 +226,7 @@ static int64_t fault_move(void *self, const struct path_leg *leg, uint64_t budge
     int64_t taken = f->under.path.move(f->under.path.self, &below, budget);
     unsigned done = taken > 0 ? strike(f, MOVE, RULES_ANY_TYPE, NULL) : 0;
     if ((done & 1u << CORRUPT) && !leg->write && plan_next(leg->transfer, &at, &run, 1, 1) == 1)
-        spoil_later(f, leg->tag, f->bases != NULL ? f->bases[run.dst_region] + run.dst : NULL);
+        spoil_later(f, leg->tag, place_of(f, &run));
     return taken;
 }
 

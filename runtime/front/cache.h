@@ -35,7 +35,7 @@ void cache_describe(const struct baton_cache *cache, const baton_driver_t *drive
 /** Bytes that Baton must allocate for it. */
 uint64_t cache_pool_bytes(const struct baton_cache *cache);
 
-/** The first bytes of its regions, where threads may touch them; else, or without a cache, NULL. After start. */
+/** The first bytes of its regions, NULL of one that no thread may touch. Without a cache, NULL. After start. */
 char *const *cache_touchable(const struct baton_cache *cache);
 
 /** Where its region 0 lies, in memory that Baton allocated. */

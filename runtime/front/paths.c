@@ -15,6 +15,7 @@
 #include "front/beside.h"
 #include "front/cache.h"
 #include "front/runs.h"
+#include "front/ways.h"
 #include "memory/near.h"
 #include "shm/shm.h"
 #include "staged/staged.h"
@@ -24,9 +25,6 @@
 #define PATHS_MOST (BATON_PATHS - 1) /* BATON_PATH_NONE is none */
 #define EVENTS_OF_PATH 16            /* a path has room for so many in each turn, whatever the others have to tell */
 
-/* In the order in which they are made: what a path stands on comes before it. */
-enum { PATH_SHM, PATH_ATTACH, PATH_NET, PATH_STAGED };
-
 struct paths {
     struct paths_wish wish;
     const struct ground *ground;
@@ -34,11 +32,11 @@ struct paths {
     const struct net *net; /* beside's */
     struct shm *shm;
     struct staged *staged;
-    bool *stages; /* by rank: whether bytes are staged */
+    struct ways *ways;
     struct port port;
     struct path path[PATHS_MOST];
     unsigned num_paths;
-    unsigned *to;                /* by rank: which path */
+    unsigned *to, *to_out;       /* by rank: which path, PATH_...; and for writes */
     baton_path_t *kinds;         /* by rank: its kind */
     baton_path_t *kinds_out;     /* the same for writes */
     uint32_t peers[BATON_PATHS]; /* by kind */
@@ -52,11 +50,6 @@ struct paths {
 };
 
 /* ---- memory of this node ----------------------------------------------------------------------------------------- */
-
-static struct shm_way way_of(const struct memory_way *way)
-{
-    return (struct shm_way){way->bases, way->reach == MEMORY_ATTACHED};
-}
 
 /* The card of a rank of this node lies in its segment, which is mapped here. */
 static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segment, struct shm_memory *memory)
@@ -75,7 +68,8 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
         (struct process_sample){segment->mapped + row->card_offset, card.segment + row->card_offset};
     rc = memory_near_find(near, &card, &where);
     if (rc == 0)
-        *memory = (struct shm_memory){way_of(&near->read), way_of(&near->write), &near->regions};
+        *memory = (struct shm_memory){near->read.bases, memory_near_is_writable(near) ? near->write.bases : NULL,
+                                      &near->regions};
     areas_add(&p->areas, p->ground, rank, &card);
     wire_card_free(&card);
     return rc;
@@ -84,14 +78,14 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
 static int find_near(struct paths *p, struct shm_segment *segments, struct shm_memory *memory)
 {
     const struct ground *g = p->ground;
-    const struct shm_way way = {cache_touchable(p->wish.cache), false}; /* to my own */
+    char *const *own = cache_touchable(p->wish.cache);
     for (uint32_t i = 0; i < g->num_peers; i++) {
         const struct ground_peer *peer = &g->peers[i];
         segments[i] = (struct shm_segment){peer->mapped, peer->bytes, process_of(peer->process)};
         process_alive(&segments[i].process); /* now: its id may be another's later */
         int rc = 0;
         if (i == g->self)
-            memory[i] = (struct shm_memory){way, way, cache_regions(p->wish.cache)};
+            memory[i] = (struct shm_memory){own, own, cache_regions(p->wish.cache)};
         else if (segments[i].mapped != NULL)
             rc = find_memory(p, i, &segments[i], &memory[i]);
         if (rc == 0)
@@ -155,21 +149,6 @@ static bool is_device(const struct baton_cache *cache)
     return (cache_features(cache) & WIRE_ROW_DEVICE) != 0;
 }
 
-/* Whether a rank's memory can be reached by no other path. */
-static bool must_stage(const struct paths *p, uint32_t peer)
-{
-    const struct wire_row *row = &p->wish.directory->rows[peer];
-    if (peer == p->ground->self)
-        return is_device(p->wish.cache);
-    if (p->wish.stage_bytes == 0 || p->wish.cache == NULL || row->num_boxes == 0)
-        return false;
-    if (is_device(p->wish.cache) || (row->features & WIRE_ROW_DEVICE) != 0)
-        return true;
-    if (p->ground->peers[peer].mapped != NULL)
-        return p->near[peer].read.reach == MEMORY_OUT_OF_REACH;
-    return (row->features & WIRE_ROW_WRAPPED) != 0 && !p->net->exposes;
-}
-
 static const struct path *segment_path(void *arg, uint32_t peer)
 {
     struct paths *p = arg;
@@ -198,15 +177,8 @@ static void sync_windows(void *arg)
 
 static int make_staged(struct paths *p, struct path *out)
 {
-    uint32_t size = p->ground->num_peers;
     const struct baton_cache *cache = p->wish.cache;
-    p->stages = calloc(size, sizeof *p->stages);
-    if (p->stages == NULL)
-        return error_set(BATON_ENOMEM, "no memory for %u ranks", size);
-    for (uint32_t i = 0; i < size; i++)
-        p->stages[i] = must_stage(p, i);
-    const struct staged_wish wish = {.num_ranks = size,
-                                     .leads = p->stages,
+    const struct staged_wish wish = {.num_ranks = p->ground->num_peers,
                                      .ground = {p, segment_path, send_note, sync_windows},
                                      .area = p->ground->segment + p->wish.stage_offset,
                                      .area_offset = p->wish.stage_offset,
@@ -223,8 +195,27 @@ static int make_staged(struct paths *p, struct path *out)
     return 0;
 }
 
-static int (*const makers[])(struct paths *p, struct path *out) = {
-    [PATH_SHM] = make_shm, [PATH_ATTACH] = make_attach, [PATH_NET] = make_net, [PATH_STAGED] = make_staged};
+static int make_ways(struct paths *p, struct path *out)
+{
+    const struct ways_wish wish = {.ground = p->ground,
+                                   .net = p->net,
+                                   .directory = p->wish.directory,
+                                   .near = p->near,
+                                   .mine = cache_regions(p->wish.cache),
+                                   .path = p->path,
+                                   .staged = p->staged};
+    p->ways = ways_create(&wish);
+    if (p->ways == NULL)
+        return error_set(BATON_ENOMEM, "no memory for the ways between regions");
+    ways_path(p->ways, out);
+    return 0;
+}
+
+static int (*const makers[])(struct paths *p, struct path *out) = {[PATH_SHM] = make_shm,
+                                                                   [PATH_ATTACH] = make_attach,
+                                                                   [PATH_NET] = make_net,
+                                                                   [PATH_STAGED] = make_staged,
+                                                                   [PATH_WAYS] = make_ways};
 #define MAKERS (sizeof makers / sizeof makers[0])
 _Static_assert(MAKERS <= PATHS_MOST, "each path has a value in baton_path_t");
 
@@ -251,7 +242,7 @@ static int route_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 static int64_t route_move(void *self, const struct path_leg *leg, uint64_t budget)
 {
     const struct paths *p = self;
-    const struct path *to = path_to(self, leg->peer);
+    const struct path *to = &p->path[(leg->write ? p->to_out : p->to)[leg->peer]];
     return to->move != NULL ? to->move(to->self, leg, budget) : runs_move(p->net, leg, budget);
 }
 
@@ -413,13 +404,17 @@ static void port_fill(struct paths *p)
                             .handoff = handoffs_port(p->handoffs)};
 }
 
-static unsigned choose(const struct paths *p, uint32_t peer)
+/* Which path leads to each rank. */
+static void choose(struct paths *p)
 {
-    static const unsigned order[] = {PATH_STAGED, PATH_SHM, PATH_ATTACH, PATH_NET}; /* the last one leads everywhere */
-    unsigned i = 0;
-    while (p->path[order[i]].reaches != NULL && !p->path[order[i]].reaches(p->path[order[i]].self, peer))
-        i++;
-    return order[i];
+    for (uint32_t i = 0; i < p->ground->num_peers; i++) {
+        p->to[i] = ways_to(p->ways, i, false);
+        p->to_out[i] = ways_to(p->ways, i, true);
+        p->kinds[i] = ways_kind(p->ways, i, false);
+        p->kinds_out[i] = ways_kind(p->ways, i, true);
+        p->peers[p->kinds[i]]++;
+    }
+    p->needs_no_net = lanes_lead_everywhere(p->lanes) && p->peers[BATON_PATH_RMA] == 0;
 }
 
 int paths_create(const struct paths_wish *wish, struct paths **out)
@@ -432,12 +427,13 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
     p->ground = wish->ground;
     p->board = (void *)(p->ground->segment + wish->board_offset);
     p->to = calloc(size, sizeof *p->to);
+    p->to_out = calloc(size, sizeof *p->to_out);
     p->kinds = calloc(size, sizeof *p->kinds);
     p->kinds_out = calloc(size, sizeof *p->kinds_out);
     p->near = calloc(size, sizeof *p->near);
     int rc = areas_init(&p->areas, size);
     p->beside = beside_create(wish->net, size, wish->log);
-    if (rc != 0 || p->beside == NULL || p->to == NULL || p->kinds == NULL || p->kinds_out == NULL)
+    if (rc != 0 || p->beside == NULL || p->to == NULL || p->to_out == NULL || p->kinds == NULL || p->kinds_out == NULL)
         rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
     if (rc == 0)
         areas_add_mine(&p->areas, p->ground, wish->area_offset, wish->board_offset, (uint32_t)wish->settings->leases,
@@ -451,14 +447,7 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
         paths_destroy(p);
         return rc;
     }
-    for (uint32_t i = 0; i < size; i++) {
-        p->to[i] = choose(p, i);
-        p->kinds[i] = p->kinds_out[i] = p->path[p->to[i]].kind;
-        if (p->kinds[i] == BATON_PATH_SHM && p->near[i].write.reach == MEMORY_ATTACHED)
-            p->kinds_out[i] = BATON_PATH_CMA;
-        p->peers[p->kinds[i]]++;
-    }
-    p->needs_no_net = lanes_lead_everywhere(p->lanes) && p->peers[BATON_PATH_RMA] == 0;
+    choose(p);
     port_fill(p);
     *out = p;
     return 0;
@@ -472,7 +461,7 @@ int paths_destroy(struct paths *p)
     for (unsigned i = p->num_paths; i > 0; i--) /* staging first, which stands on the others */
         if (p->path[i - 1].close != NULL && p->path[i - 1].close(p->path[i - 1].self) != 0)
             rc = BATON_EPEER;
-    free(p->stages);
+    ways_destroy(p->ways);
     for (uint32_t i = 0; p->near != NULL && i < p->ground->num_peers; i++)
         memory_near_fini(&p->near[i]);
     free(p->near);
@@ -481,6 +470,7 @@ int paths_destroy(struct paths *p)
     beside_destroy(p->beside);
     rings_destroy(p->rings);
     free(p->to);
+    free(p->to_out);
     free(p->kinds);
     free(p->kinds_out);
     free(p);
@@ -566,14 +556,14 @@ static bool is_alike(const struct paths *p, uint32_t a, uint32_t b)
 /* Ranks of this node whose memory is not mapped here, and why: a line for all that are alike. */
 static void describe_reasons(const struct paths *p, struct textbuf *out)
 {
-    uint32_t size = p->ground->num_peers;
-    if (is_device(p->wish.cache)) { /* whatever theirs is */
+    const uint32_t size = p->ground->num_peers, features = cache_features(p->wish.cache);
+    if ((features & WIRE_ROW_DEVICE) != 0 && (features & WIRE_ROW_MIXED) == 0) { /* whatever theirs is */
         textbuf_print(out, "by %s: all ranks: the cache of this one is a device's memory\n", p->path[PATH_STAGED].name);
         return;
     }
     for (uint32_t i = 0; i < size; i++) {
         uint32_t first = 0, alike = 0;
-        if (p->near[i].why[0] == '\0')
+        if (p->near[i].why[0] == '\0' || p->to[i] == PATH_WAYS)
             continue;
         while (!is_alike(p, first, i))
             first++;
@@ -586,15 +576,36 @@ static void describe_reasons(const struct paths *p, struct textbuf *out)
     }
 }
 
+/* Ranks to which several paths lead: a line for neighbours that are alike. */
+static void describe_ways(const struct paths *p, struct textbuf *out)
+{
+    const uint32_t size = p->ground->num_peers;
+    for (uint32_t i = 0, next; i < size; i = next) {
+        for (next = i + 1; next < size && p->to[next] == PATH_WAYS && ways_are_alike(p->ways, i, next);)
+            next++;
+        if (p->to[i] != PATH_WAYS)
+            continue;
+        textbuf_print(out, "by %s: rank%s %" PRIu32, p->path[PATH_WAYS].name, next - i == 1 ? "" : "s", i);
+        if (next - i > 1)
+            textbuf_print(out, " to %" PRIu32, next - 1);
+        textbuf_print(out, ": pairs of regions are read ");
+        ways_describe(p->ways, i, out);
+        textbuf_print(out, "%s%s\n", p->near[i].why[0] != '\0' ? ": " : "", p->near[i].why);
+    }
+}
+
 void paths_describe(const struct paths *p, struct textbuf *out)
 {
     for (unsigned i = 0; i < p->num_paths; i++) {
         uint32_t ranks = 0;
         for (uint32_t peer = 0; peer < p->ground->num_peers; peer++)
             ranks += p->to[peer] == i;
-        textbuf_print(out, "%s%u%s by %s", i > 0 ? ", " : "paths: ", ranks, i == 0 ? " ranks" : "", p->path[i].name);
+        if (i < PATH_WAYS || ranks > 0)
+            textbuf_print(out, "%s%u%s by %s", i > 0 ? ", " : "paths: ", ranks, i == 0 ? " ranks" : "",
+                          p->path[i].name);
     }
     textbuf_print(out, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
                   lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");
     describe_reasons(p, out);
+    describe_ways(p, out);
 }

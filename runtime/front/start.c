@@ -89,7 +89,6 @@ static int card_write(struct baton *b, const struct layout *l)
         card.pool_bytes = cache_pool_bytes(b->cache);
     }
     if (b->cache != NULL && b->cache->own != NULL) {
-        card.memory = b->cache->own->kind;
         card.num_regions = b->cache->own->num;
         card.regions = b->cache->own->regions;
     }

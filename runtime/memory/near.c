@@ -77,7 +77,13 @@ static bool extent_of(const struct piece *p, int descriptor, uint64_t *begin, ui
     return true;
 }
 
-static bool map_file(struct memory_near *n, const struct wire_card *card, const struct piece *p,
+static void reach_by(struct memory_way *way, ptrdiff_t region, enum memory_reach reach, char *base)
+{
+    way->reach[region] = reach;
+    way->bases[region] = base;
+}
+
+static void map_file(struct memory_near *n, const struct wire_card *card, const struct piece *p,
                      const struct process *process)
 {
     uint64_t begin, end;
@@ -98,17 +104,18 @@ static bool map_file(struct memory_near *n, const struct wire_card *card, const 
         close(descriptor);
     if (at == MAP_FAILED) {
         snprintf(n->why, sizeof n->why, "region %td cannot be mapped: %s", first, strerror(error));
-        return false;
+        return;
     }
-    if (!is_writable) {
-        n->is_writable = false;
+    if (!is_writable)
         snprintf(n->why, sizeof n->why, "region %td can be mapped for reading alone", first);
-    }
     n->mappings[n->num_mappings] = at;
     n->lengths[n->num_mappings++] = end - begin;
-    for (uint32_t i = 0; i < p->num; i++)
-        n->mapped[p->region[i] - card->regions] = (char *)at + (p->region[i]->offset - begin);
-    return true;
+    for (uint32_t i = 0; i < p->num; i++) {
+        char *base = (char *)at + (p->region[i]->offset - begin);
+        reach_by(&n->read, p->region[i] - card->regions, MEMORY_MAPPED, base);
+        if (is_writable)
+            reach_by(&n->write, p->region[i] - card->regions, MEMORY_MAPPED, base);
+    }
 }
 
 static int by_file(const void *a, const void *b)
@@ -119,40 +126,33 @@ static int by_file(const void *a, const void *b)
     return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
+/* Puts those that lie in files into `by`, and returns their number. Of the others the first is told, and why. */
+static uint32_t with_files(struct memory_near *n, const struct wire_card *card, const struct wire_region **by)
+{
+    uint32_t num = 0;
+    for (uint32_t i = 0; i < card->num_regions; i++) {
+        const struct wire_region *r = &card->regions[i];
+        bool is_device = wire_region_is_device(r);
+        if (!is_device && r->descriptor != WIRE_NO_FILE)
+            by[num++] = r;
+        else if (n->why[0] == '\0')
+            snprintf(n->why, sizeof n->why, "region %" PRIu32 " is %s memory", i, is_device ? "a device's" : "private");
+    }
+    return num;
+}
+
 /* Each file once, for all regions that lie in it. */
-static bool map_files(struct memory_near *n, const struct wire_card *card, const struct process *process,
+static void map_files(struct memory_near *n, const struct wire_card *card, const struct process *process,
                       const struct wire_region **by)
 {
-    const uint32_t num = card->num_regions;
-    bool is_mapped = true;
-    n->is_writable = true;
-    for (uint32_t i = 0; i < num; i++)
-        by[i] = &card->regions[i];
+    const uint32_t num = with_files(n, card, by);
     qsort(by, num, sizeof *by, by_file);
-    for (uint32_t i = 0; i < num && is_mapped;) {
+    for (uint32_t i = 0; i < num;) {
         struct piece p = {&by[i], 0};
         while (i < num && by_file(&p.region[0], &by[i]) == 0)
             p.num++, i++;
-        is_mapped = map_file(n, card, &p, process);
+        map_file(n, card, &p, process);
     }
-    return is_mapped;
-}
-
-static bool map_all(struct memory_near *n, const struct wire_card *card, const struct process *process)
-{
-    for (uint32_t i = 0; i < card->num_regions; i++)
-        if (card->regions[i].descriptor == WIRE_NO_FILE) {
-            snprintf(n->why, sizeof n->why, "region %" PRIu32 " is private memory", i);
-            return false;
-        }
-    const struct wire_region **by = malloc(card->num_regions * sizeof *by);
-    if (by == NULL) {
-        snprintf(n->why, sizeof n->why, "no memory for %" PRIu32 " regions", card->num_regions);
-        return false;
-    }
-    bool is_mapped = map_files(n, card, process, by);
-    free(by);
-    return is_mapped;
 }
 
 static void unmap_all(struct memory_near *n)
@@ -179,66 +179,110 @@ static bool reads_sample(struct memory_near *n, const struct process *process)
 
 #define ENDS_A_CALL 1024 /* IOV_MAX */
 
-/* The first and the last byte of each region. */
-static bool reads_regions(struct memory_near *n, const struct wire_card *card, const struct process *process)
+static void attach(struct memory_near *n, const struct wire_card *card, uint32_t region)
+{
+    char *address = (char *)(uintptr_t)card->regions[region].address;
+    if (n->read.reach[region] == MEMORY_OUT_OF_REACH)
+        reach_by(&n->read, region, MEMORY_ATTACHED, address);
+    reach_by(&n->write, region, MEMORY_ATTACHED, address); /* as far as the process itself may write */
+}
+
+/*
+ * Attaches regions from *at on that cannot be written yet, as many as one call takes, by reading the first and the last
+ * byte of each. *at moves behind them, or behind the first that cannot be read. False: nothing of the process can be.
+ */
+static bool attach_some(struct memory_near *n, const struct wire_card *card, const struct process *process,
+                        uint32_t *at)
 {
     struct iovec theirs[ENDS_A_CALL];
+    uint32_t which[ENDS_A_CALL / 2];
     uint8_t ends[ENDS_A_CALL];
-    uint32_t i = 0;
-    while (i < card->num_regions) {
-        unsigned long num = 0;
-        for (; i < card->num_regions && num < ENDS_A_CALL; i++) {
-            const struct wire_region *r = &card->regions[i];
-            theirs[num++] = (struct iovec){(void *)(uintptr_t)r->address, 1};
-            theirs[num++] = (struct iovec){(void *)(uintptr_t)(r->address + r->bytes - 1), 1};
-        }
-        const struct iovec mine = {ends, num};
-        ssize_t got = process_vm_readv(process->id, &mine, 1, theirs, num, 0);
-        if (got != (ssize_t)num) {
-            uint32_t first = i - (uint32_t)num / 2;
-            snprintf(n->why, sizeof n->why, "region %" PRIu32 " cannot be read by cross-memory attach: %s",
-                     first + (got > 0 ? (uint32_t)got / 2 : 0), strerror(got < 0 ? errno : EFAULT));
-            return false;
-        }
+    unsigned long num = 0;
+    for (; *at < card->num_regions && num < ENDS_A_CALL; ++*at) {
+        const struct wire_region *r = &card->regions[*at];
+        if (wire_region_is_device(r) || n->write.reach[*at] != MEMORY_OUT_OF_REACH)
+            continue;
+        which[num / 2] = *at;
+        theirs[num++] = (struct iovec){(void *)(uintptr_t)r->address, 1};
+        theirs[num++] = (struct iovec){(void *)(uintptr_t)(r->address + r->bytes - 1), 1};
     }
-    return true;
+    const struct iovec mine = {ends, num};
+    ssize_t got = num > 0 ? process_vm_readv(process->id, &mine, 1, theirs, num, 0) : 0;
+    int error = got < 0 ? errno : EFAULT;
+    uint32_t read = got > 0 ? (uint32_t)got / 2 : 0;
+    for (uint32_t i = 0; i < read; i++)
+        attach(n, card, which[i]);
+    if (read == num / 2)
+        return true;
+    snprintf(n->why, sizeof n->why, "region %" PRIu32 " cannot be read by cross-memory attach: %s", which[read],
+             strerror(error));
+    *at = which[read] + 1;
+    return error == EFAULT;
+}
+
+/* Whether a region that is no device's cannot be written yet. */
+static bool lacks_any(const struct memory_near *n, const struct wire_card *card)
+{
+    uint32_t i = 0;
+    while (i < card->num_regions &&
+           (wire_region_is_device(&card->regions[i]) || n->write.reach[i] != MEMORY_OUT_OF_REACH))
+        i++;
+    return i < card->num_regions;
+}
+
+static void detach(struct memory_way *way, uint32_t num)
+{
+    for (uint32_t i = 0; i < num; i++)
+        if (way->reach[i] == MEMORY_ATTACHED)
+            reach_by(way, i, MEMORY_OUT_OF_REACH, NULL);
+}
+
+static void attach_all(struct memory_near *n, const struct wire_card *card, const struct process *process)
+{
+    if (!reads_sample(n, process))
+        return;
+    for (uint32_t at = 0; at < card->num_regions && attach_some(n, card, process, &at);)
+        continue;
+    if (process_is(process) == PROCESS_ALIVE) /* and no other with its id */
+        return;
+    snprintf(n->why, sizeof n->why, "its process ended while its memory was read");
+    detach(&n->read, card->num_regions);
+    detach(&n->write, card->num_regions);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-static bool attaches(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
+static int find_engine(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
 {
-    for (uint32_t i = 0; i < card->num_regions; i++)
-        n->addresses[i] = (char *)(uintptr_t)card->regions[i].address;
-    if (!reads_sample(n, segment->process) || !reads_regions(n, card, segment->process))
-        return false;
-    bool was_read = process_is(segment->process) == PROCESS_ALIVE; /* and no other with its id */
-    if (!was_read)
-        snprintf(n->why, sizeof n->why, "its process ended while its memory was read");
-    return was_read;
-}
-
-static void find_engine(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
-{
-    if (card->memory == BATON_MEMORY_DEVICE) {
-        snprintf(n->why, sizeof n->why, "a device's memory");
-        return;
-    }
     if (process_alive(segment->process) != PROCESS_ALIVE) {
         snprintf(n->why, sizeof n->why, "its process has ended or is not known here (another namespace, or no pidfd)");
-        return;
+        return 0;
     }
-    if (!map_all(n, card, segment->process))
-        unmap_all(n);
-    else
-        n->read = (struct memory_way){MEMORY_MAPPED, n->mapped};
-    if (n->read.reach == MEMORY_MAPPED && n->is_writable) {
-        n->write = n->read;
-    } else if (attaches(n, card, segment)) {
-        n->write = (struct memory_way){MEMORY_ATTACHED, n->addresses}; /* as far as the process itself may write */
-        if (n->read.reach == MEMORY_OUT_OF_REACH)
-            n->read = n->write;
-    }
+    const struct wire_region **by = malloc(card->num_regions * sizeof *by);
+    if (by == NULL)
+        return BATON_ENOMEM;
+    map_files(n, card, segment->process, by);
+    free(by);
+    if (lacks_any(n, card))
+        attach_all(n, card, segment->process);
+    return 0;
+}
+
+static bool has_room(const struct memory_near *n)
+{
+    return n->read.reach != NULL && n->read.bases != NULL && n->write.reach != NULL && n->write.bases != NULL &&
+           n->places != NULL && n->mappings != NULL && n->lengths != NULL;
+}
+
+static struct memory_way way_new(uint32_t num)
+{
+    return (struct memory_way){calloc(num, sizeof(enum memory_reach)), calloc(num, sizeof(char *))};
+}
+
+static void way_free(struct memory_way *way)
+{
+    free(way->reach);
+    free(way->bases);
 }
 
 int memory_near_find(struct memory_near *n, const struct wire_card *card, const struct memory_segment *segment)
@@ -247,35 +291,46 @@ int memory_near_find(struct memory_near *n, const struct wire_card *card, const 
     *n = (struct memory_near){0};
     if (!card->has_geometry)
         return 0;
-    n->mapped = calloc(num, sizeof *n->mapped);
-    n->addresses = calloc(num, sizeof *n->addresses);
+    n->read = way_new(num);
+    n->write = way_new(num);
     n->places = calloc(num, sizeof *n->places);
     n->mappings = calloc(num, sizeof *n->mappings);
     n->lengths = calloc(num, sizeof *n->lengths);
-    if (n->mapped == NULL || n->addresses == NULL || n->places == NULL || n->mappings == NULL || n->lengths == NULL) {
+    if (!has_room(n)) {
         memory_near_fini(n);
         return BATON_ENOMEM;
     }
     n->regions = (struct path_regions){card->num_regions > 0, num, n->places};
-    n->places[0] = (struct path_region){card->pool_offset, card->pool_bytes};
+    n->places[0] = (struct path_region){card->pool_offset, card->pool_bytes, false};
     for (uint32_t i = 0; i < card->num_regions; i++)
-        n->places[i] = (struct path_region){card->regions[i].address, card->regions[i].bytes};
+        n->places[i] = (struct path_region){card->regions[i].address, card->regions[i].bytes,
+                                            wire_region_is_device(&card->regions[i])};
     if (card->num_regions > 0) {
-        find_engine(n, card, segment);
-        return 0;
+        int rc = find_engine(n, card, segment);
+        if (rc != 0)
+            memory_near_fini(n);
+        return rc;
     }
     if (card->pool_offset > segment->bytes || card->pool_bytes > segment->bytes - card->pool_offset)
         return BATON_EMESSAGE;
-    n->mapped[0] = (char *)(uintptr_t)segment->mapped + card->pool_offset;
-    n->read = n->write = (struct memory_way){MEMORY_MAPPED, n->mapped};
+    reach_by(&n->read, 0, MEMORY_MAPPED, (char *)(uintptr_t)segment->mapped + card->pool_offset);
+    reach_by(&n->write, 0, MEMORY_MAPPED, n->read.bases[0]);
     return 0;
+}
+
+bool memory_near_is_writable(const struct memory_near *n)
+{
+    uint32_t i = 0;
+    while (i < n->regions.num && (n->read.reach[i] == MEMORY_OUT_OF_REACH || n->write.reach[i] != MEMORY_OUT_OF_REACH))
+        i++;
+    return i == n->regions.num;
 }
 
 void memory_near_fini(struct memory_near *n)
 {
     unmap_all(n);
-    free(n->mapped);
-    free(n->addresses);
+    way_free(&n->read);
+    way_free(&n->write);
     free(n->places);
     free(n->mappings);
     free(n->lengths);

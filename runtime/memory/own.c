@@ -42,11 +42,17 @@ static int take_regions(struct finding *f)
 {
     const struct memory_wish *w = f->wish;
     for (uint32_t i = 0; i < w->num_regions; i++) {
-        uint64_t address = (uint64_t)(uintptr_t)w->bases[i];
-        if (w->bases[i] == NULL || w->bytes[i] == 0 || w->bytes[i] > UINT64_MAX - address)
-            return error_set(BATON_EINVAL, "region %" PRIu32 " has no memory: %" PRIu64 " bytes from %p", i,
-                             w->bytes[i], w->bases[i]);
-        f->given[i] = (struct given){.number = i, .region = {address, w->bytes[i], WIRE_NO_FILE, 0, 0, 0}};
+        const baton_region_t *r = &w->regions[i];
+        uint64_t address = (uint64_t)(uintptr_t)r->base;
+        if (r->base == NULL || r->bytes == 0 || r->bytes > UINT64_MAX - address)
+            return error_set(BATON_EINVAL, "region %" PRIu32 " has no memory: %" PRIu64 " bytes from %p", i, r->bytes,
+                             r->base);
+        f->given[i] = (struct given){.number = i,
+                                     .region = {.address = address,
+                                                .bytes = r->bytes,
+                                                .descriptor = WIRE_NO_FILE,
+                                                .memory = r->kind,
+                                                .ordinal = r->device}};
     }
     qsort(f->given, w->num_regions, sizeof *f->given, by_address);
     for (uint32_t i = 1; i < w->num_regions; i++)
@@ -101,7 +107,7 @@ static int find_region(struct finding *f, struct given *g, int *at)
     if (is_whole)
         file = file_of(f, first);
     if (file == NULL)
-        return f->wish->kind != BATON_MEMORY_SHARED
+        return r->memory != BATON_MEMORY_SHARED
                    ? 0
                    : error_set(BATON_EINVAL,
                                "region %" PRIu32 " is not memory that other processes can map: use memfd_create or a "
@@ -115,15 +121,25 @@ static int find_region(struct finding *f, struct given *g, int *at)
     return 0;
 }
 
+/* Of a device's memory the kernel need not know. */
 static int find_regions(struct finding *f)
 {
-    uint32_t last = f->wish->num_regions - 1;
+    const uint32_t num = f->wish->num_regions;
+    uint64_t begin = UINT64_MAX, end = 0;
     int at = 0, rc = 0;
-    f->num_ranges = maps_read(f->given[0].region.address, end_of(&f->given[last].region), &f->ranges);
+    for (uint32_t i = 0; i < num; i++) {
+        const struct wire_region *r = &f->given[i].region;
+        if (wire_region_is_device(r))
+            continue;
+        begin = r->address < begin ? r->address : begin;
+        end = end_of(r);
+    }
+    f->num_ranges = begin < end ? maps_read(begin, end, &f->ranges) : 0;
     if (f->num_ranges < 0)
         return f->num_ranges;
-    for (uint32_t i = 0; i <= last && rc == 0; i++)
-        rc = find_region(f, &f->given[i], &at);
+    for (uint32_t i = 0; i < num && rc == 0; i++)
+        if (!wire_region_is_device(&f->given[i].region))
+            rc = find_region(f, &f->given[i], &at);
     return rc;
 }
 
@@ -133,7 +149,8 @@ static bool touch(const struct wire_region *a, const struct wire_region *b)
 {
     bool is_one_file =
         a->descriptor == b->descriptor && (a->descriptor == WIRE_NO_FILE || a->offset + a->bytes == b->offset);
-    return end_of(a) == b->address && is_one_file;
+    bool is_one_kind = a->memory == b->memory && a->ordinal == b->ordinal;
+    return end_of(a) == b->address && is_one_file && is_one_kind;
 }
 
 /* Joins neighbours. Tensors then count from the joined region's base. */
@@ -154,12 +171,13 @@ static int join(struct finding *f, baton_tensor_t *tensors, uint32_t num_tensors
         joined[f->given[i].number] = m->num - 1;
     }
     for (uint32_t i = 0; i < m->num; i++) {
-        m->bases[i] = (char *)(uintptr_t)m->regions[i].address;
-        places[i] = (struct path_region){m->regions[i].address, m->regions[i].bytes};
+        m->bases[i] = wire_region_is_device(&m->regions[i]) ? NULL : (char *)(uintptr_t)m->regions[i].address;
+        places[i] =
+            (struct path_region){m->regions[i].address, m->regions[i].bytes, wire_region_is_device(&m->regions[i])};
     }
     m->all.num = m->num;
     for (uint32_t i = 0; i < num_tensors; i++) {
-        const void *base = f->wish->bases[tensors[i].region];
+        const void *base = f->wish->regions[tensors[i].region].base;
         tensors[i].region = joined[tensors[i].region];
         tensors[i].offset += (uint64_t)(uintptr_t)base - m->regions[tensors[i].region].address;
     }
@@ -169,12 +187,11 @@ static int join(struct finding *f, baton_tensor_t *tensors, uint32_t num_tensors
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-static struct memory_own *own_new(baton_memory_t kind, uint32_t num)
+static struct memory_own *own_new(uint32_t num)
 {
     struct memory_own *m = calloc(1, sizeof *m);
     if (m == NULL)
         return NULL;
-    m->kind = kind;
     m->is_writable = true;
     m->regions = calloc(num, sizeof *m->regions);
     m->bases = calloc(num, sizeof *m->bases);
@@ -189,11 +206,10 @@ static struct memory_own *own_new(baton_memory_t kind, uint32_t num)
 int memory_own_create(const struct memory_wish *wish, baton_tensor_t *tensors, uint32_t num_tensors,
                       struct memory_own **out)
 {
-    struct finding f = {.wish = wish,
-                        .given = calloc(wish->num_regions, sizeof *f.given),
-                        .own = own_new(wish->kind, wish->num_regions)};
+    struct finding f = {
+        .wish = wish, .given = calloc(wish->num_regions, sizeof *f.given), .own = own_new(wish->num_regions)};
     int rc = f.given != NULL && f.own != NULL ? take_regions(&f) : error_set(BATON_ENOMEM, "no memory for the regions");
-    if (rc == 0 && wish->kind != BATON_MEMORY_DEVICE) /* of a device's memory the kernel need not know */
+    if (rc == 0)
         rc = find_regions(&f);
     if (rc == 0)
         rc = join(&f, tensors, num_tensors);
@@ -239,5 +255,13 @@ uint32_t memory_own_shared(const struct memory_own *m)
     uint32_t num = 0;
     for (uint32_t i = 0; i < m->num; i++)
         num += m->regions[i].descriptor != WIRE_NO_FILE;
+    return num;
+}
+
+uint32_t memory_own_devices(const struct memory_own *m)
+{
+    uint32_t num = 0;
+    for (uint32_t i = 0; i < m->num; i++)
+        num += wire_region_is_device(&m->regions[i]);
     return num;
 }

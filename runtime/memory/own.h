@@ -14,9 +14,7 @@
 
 /** What an engine declares. */
 struct memory_wish {
-    baton_memory_t kind;
-    void *const *bases;
-    const uint64_t *bytes;
+    const baton_region_t *regions;
     uint32_t num_regions;
 };
 
@@ -27,11 +25,10 @@ struct memory_file {
 };
 
 struct memory_own {
-    baton_memory_t kind;
-    bool is_writable;            /* all of it */
+    bool is_writable;            /* all of it that is no device's */
     uint32_t num;                /* regions, after neighbours were joined */
     struct wire_region *regions; /* in the order of their addresses */
-    char **bases;                /* the same regions' first bytes */
+    char **bases;                /* the same regions' first bytes; NULL: a device's, which no thread may touch */
     struct path_regions all;     /* the same regions, as addresses here */
     uint32_t num_files;
     struct memory_file *files;
@@ -40,7 +37,7 @@ struct memory_own {
 /**
  * Checks the regions, finds out where they lie, and joins those that touch each other. Tensors then name the joined
  * regions: `tensors` are changed. Returns 0, BATON_EINVAL (also where a region is not mapped, or is not shared though
- * the kind says so), BATON_ENOMEM or BATON_ESYSTEM, with an error sentence.
+ * its kind says so), BATON_ENOMEM or BATON_ESYSTEM, with an error sentence.
  */
 int memory_own_create(const struct memory_wish *wish, baton_tensor_t *tensors, uint32_t num_tensors,
                       struct memory_own **out);
@@ -54,5 +51,8 @@ uint64_t memory_own_bytes(const struct memory_own *m);
 
 /** How many regions other processes can map. */
 uint32_t memory_own_shared(const struct memory_own *m);
+
+/** How many regions are a device's. */
+uint32_t memory_own_devices(const struct memory_own *m);
 
 #endif

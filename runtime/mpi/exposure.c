@@ -13,10 +13,18 @@
 
 static struct exposure_span span_of(const struct path_regions *mine)
 {
-    if (mine->num == 0)
-        return (struct exposure_span){0};
-    const struct path_region *last = &mine->region[mine->num - 1];
-    return (struct exposure_span){mine->region[0].at, last->at + last->bytes};
+    struct exposure_span span = {0, 0, 0};
+    for (uint32_t i = 0; i < mine->num; i++) {
+        const struct path_region *r = &mine->region[i];
+        if (r->is_device)
+            continue;
+        span.begin = span.end > 0 ? span.begin : r->at;
+        span.end = r->at + r->bytes;
+    }
+    for (uint32_t i = 0; i < mine->num; i++)
+        span.has_device |=
+            mine->region[i].is_device && mine->region[i].at > span.begin && mine->region[i].at < span.end;
+    return span;
 }
 
 static int no_window(int rc)
@@ -91,9 +99,18 @@ static int open_span(struct exposure *e, struct world *w)
 
 /* ---- one a region ------------------------------------------------------------------------------------------------ */
 
+/* How many regions have windows: those up to the last one that is no device's. */
+static int count_exposed(const struct path_regions *mine)
+{
+    uint32_t num = mine->num;
+    while (num > 0 && mine->region[num - 1].is_device)
+        num--;
+    return (int)num;
+}
+
 static int open_each(struct exposure *e, struct world *w, const struct path_regions *mine)
 {
-    const int own[2] = {-(int)mine->num, 0};
+    const int own[2] = {-count_exposed(mine), 0};
     int least[2];
     int error = steps_least(&w->steps, "number of regions", own, least);
     if (error)
@@ -102,7 +119,7 @@ static int open_each(struct exposure *e, struct world *w, const struct path_regi
         return error_set(BATON_EWINDOW, "a rank has %d regions, more than %d: let them touch each other", -least[0],
                          EXPOSURE_WINDOWS);
     for (int i = 0; i < -least[0] && error == 0; i++) {
-        bool has = i < (int)mine->num;
+        bool has = i < (int)mine->num && !mine->region[i].is_device;
         error = create(e, w, has ? mine->region[i].at : 0, has ? mine->region[i].bytes : 0);
     }
     if (error == 0)
@@ -120,11 +137,29 @@ static void add_reason(struct exposure *e, const char *why)
     textbuf_print(&out, "%s%s", out.length > 0 ? "; " : "", why);
 }
 
+/* Which rank has a device's memory between its regions, the first. -1: none. */
+static int find_device(const struct exposure *e, const struct world *w)
+{
+    int r = 0;
+    while (r < w->size && e->spans[r].has_device == 0)
+        r++;
+    return r < w->size ? r : -1;
+}
+
+static int try_one_over_all(struct exposure *e, struct world *w)
+{
+    const int other = find_device(e, w);
+    if (w->settings.windows >= 2)
+        return error_set(BATON_EWINDOW, "BATON_TUNE=windows forbids one window over all");
+    if (other >= 0)
+        return error_set(BATON_EWINDOW, "rank %d has a device's memory between its regions", other);
+    return open_span(e, w);
+}
+
 /* 0 also where neither way works: such memory is then staged. */
 static int open_either(struct exposure *e, struct world *w, const struct path_regions *mine)
 {
-    int error = w->settings.windows >= 2 ? error_set(BATON_EWINDOW, "BATON_TUNE=windows forbids one window over all")
-                                         : open_span(e, w);
+    int error = try_one_over_all(e, w);
     if (error == 0 || w->steps.is_lost)
         return error;
     add_reason(e, baton_errmsg());
@@ -161,6 +196,8 @@ MPI_Win exposure_place(const struct exposure *e, uint32_t rank, const struct pat
 {
     const struct path_region *r = &theirs->region[region];
     const struct exposure_span *span = &e->spans[rank];
+    if (r->is_device)
+        return MPI_WIN_NULL;
     if (e->way == EXPOSURE_EACH && region < (uint32_t)e->num) {
         *displacement = offset;
         return e->windows[region];

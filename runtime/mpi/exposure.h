@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exposure: windows over memory that engines own, for ranks of other nodes. One window over the span from a rank's
- * first region to its last, with whatever lies between them; where that cannot be made, one window for each number of a
- * region, up to EXPOSURE_WINDOWS. Never dynamic windows: implementations lose operations on them, or crash.
+ * exposure: windows over memory that engines own and that is no device's, for ranks of other nodes. One window over the
+ * span from a rank's first region to its last, with whatever lies between them; where that cannot be made, or some rank
+ * has a device's memory there, one window for each number of a region, up to EXPOSURE_WINDOWS. Never dynamic windows:
+ * implementations lose operations on them, or crash.
  *
  * Opening and closing are collective, on the thread that starts or closes; the rest is the reactor's.
  */
@@ -20,9 +21,10 @@
 
 enum exposure_way { EXPOSURE_NONE, EXPOSURE_SPAN, EXPOSURE_EACH };
 
-/** From the first byte of a rank's first region to the last one of its last: [begin, end). Nothing: both are 0. */
+/** From the first byte of a rank's first such region to the last one of its last: [begin, end). Nothing: both are 0. */
 struct exposure_span {
     uint64_t begin, end;
+    uint64_t has_device; /* 1: some of a device's memory lies there */
 };
 
 struct exposure {

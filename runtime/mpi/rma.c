@@ -268,6 +268,7 @@ static struct port_event event_of(const struct rma_op *op)
         /* fallthrough */
     case RMA_DATA:
         e.kind = PORT_MOVED;
+        e.path = BATON_PATH_RMA;
         e.moved = op->bytes;
         e.runs = op->runs;
         break;

@@ -232,7 +232,7 @@ static int create_shared(struct windows *v, struct world *w, MPI_Info info)
         v->shared = MPI_WIN_NULL;
     } else {
         place_segment(v, w);
-        v->pool = (struct path_region){(uint64_t)(uintptr_t)v->segment + v->pool_offset, v->pool_bytes};
+        v->pool = (struct path_region){(uint64_t)(uintptr_t)v->segment + v->pool_offset, v->pool_bytes, false};
         v->mine = (struct path_regions){.num = 1, .region = &v->pool};
     }
     return agree(w, "create the shared window", local, &v->shared);

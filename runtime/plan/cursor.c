@@ -406,16 +406,22 @@ uint64_t plan_part(const struct plan_transfer *t, uint32_t part, uint32_t piece,
 
 /* ---- layers that are ready --------------------------------------------------------------------------------------- */
 
+uint64_t plan_left(const struct plan_transfer *t, const struct plan_cursor *c, uint32_t piece)
+{
+    const struct plan_span *s = &t->span[t->plan->piece[piece].pair];
+    uint64_t token_bytes = plan_token_bytes(t->plan, piece);
+    uint64_t done = piece == c->piece ? c->token * token_bytes + c->unit_done : 0;
+    return (s->end - s->first) * token_bytes - done;
+}
+
 uint64_t plan_ahead(const struct plan_transfer *t, const struct plan_cursor *c, uint32_t layer_end)
 {
     uint64_t bytes = 0;
     for (uint32_t i = c->piece; i < t->plan->num_pieces; i++) {
         const struct plan_piece *p = &t->plan->piece[i];
-        const struct plan_span *s = &t->span[p->pair];
         if (p->layer >= layer_end || layer_end - p->layer < p->num_layers)
             break;
-        uint64_t done = i == c->piece ? c->token * plan_token_bytes(t->plan, i) + c->unit_done : 0;
-        bytes += (s->end - s->first) * plan_token_bytes(t->plan, i) - done;
+        bytes += plan_left(t, c, i);
     }
     return bytes;
 }

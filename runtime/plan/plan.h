@@ -273,6 +273,9 @@ struct plan_run {
 
 bool plan_at_end(const struct plan_transfer *t, const struct plan_cursor *c);
 
+/** How many bytes of a piece lie behind *c, which stands in it or in one before it. */
+uint64_t plan_left(const struct plan_transfer *t, const struct plan_cursor *c, uint32_t piece);
+
 /** How many bytes lie from *c on to the first piece that has a layer at or behind `layer_end`. */
 uint64_t plan_ahead(const struct plan_transfer *t, const struct plan_cursor *c, uint32_t layer_end);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pretend: memory as an engine might own it, for tests. PRETEND_MEMORY=private, shared or device in the environment has
- * baton_cache_create take such memory and wrap it, so that every program can be run over every kind of memory. This
+ * pretend: memory as an engine might own it, for tests. PRETEND_MEMORY=private, shared, device or mixed in the
+ * environment has baton_cache_create take such memory and wrap it, so that every program can be run over every kind of
+ * memory. Where it is mixed, tensors that lie apart have regions of their own, each of the next kind (mixed.c). This
  * room is a part of builds with tests alone (front/cache.c).
  *
  * THE DEVICE. Its pages are mapped twice. One mapping is the device's: no thread may touch it, and it is what is
@@ -15,30 +16,41 @@
 
 #include "baton.h"
 
-enum pretend_kind { PRETEND_NONE, PRETEND_PRIVATE, PRETEND_SHARED, PRETEND_DEVICE };
+enum pretend_kind { PRETEND_NONE, PRETEND_PRIVATE, PRETEND_SHARED, PRETEND_DEVICE, PRETEND_MIXED };
 
 struct pretend_driver;
 
 struct pretend {
-    void *base;                    /* the engine's, aligned to 2 MiB */
-    void *wrapped;                 /* the same, as it is to be wrapped */
-    struct pretend_driver *driver; /* PRETEND_DEVICE, else NULL */
+    void *base;              /* the engine's, aligned to 2 MiB */
+    void *wrapped;           /* the device's mapping of the same; without one, the same */
+    baton_region_t *regions; /* the same, as it is to be wrapped */
+    uint32_t num_regions;
+    struct pretend_driver *driver; /* of the device; without one, NULL */
     baton_driver_t table;          /* its; else zeros */
     void *mapping, *device;
     uint64_t mapped_bytes;
 };
 
-/** Maps zeros. 0, BATON_ENOMEM or BATON_ESYSTEM with an error sentence. */
-int pretend_create(struct pretend *p, enum pretend_kind kind, uint64_t bytes);
+/**
+ * Maps zeros, g->bytes of them. Where they are mixed, `first` is the place of the first region's kind in their order,
+ * and the tensors, which named region 0 alone, name their regions. 0, BATON_ENOMEM or BATON_ESYSTEM with an error
+ * sentence.
+ */
+int pretend_create(struct pretend *p, enum pretend_kind kind, baton_geometry_t *g, unsigned first);
 void pretend_fini(struct pretend *p);
 
 /** What front asks of this room. */
 struct pretend_room {
     /** What PRETEND_MEMORY wishes; *out stays as it is where it is not set. As pretend_create, and BATON_ESETTING. */
-    int (*create)(uint64_t bytes, struct pretend **out);
+    int (*create)(baton_geometry_t *g, unsigned first, struct pretend **out);
     void (*destroy)(struct pretend *p); /* NULL is none */
 };
 extern const struct pretend_room pretend_room;
+
+/* ---- mixed.c ---- */
+
+/** Cuts what is mapped into regions of several kinds: private, shared and the device's. As pretend_create. */
+int pretend_mix(struct pretend *p, baton_geometry_t *g, unsigned first);
 
 /* ---- driver.c ---- */
 

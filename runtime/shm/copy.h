@@ -65,6 +65,7 @@ struct copy_job {
 struct copy_end {
     uint64_t tag, bytes;
     int error;
+    bool is_attached;            /* it was of another process's memory */
     int cause;                   /* with BATON_ESYSTEM: the kernel's errno */
     uint8_t worker;              /* that did it, from 1; 0: the caller */
     uint64_t began_ns, ended_ns; /* of a job that is timed */

@@ -164,6 +164,11 @@ static void log_failure(const struct shm *s, const struct copy_end *end, uint32_
         log_line(s->log, LOG_ERROR, "rank %u has become another program (execve): its memory is reached no more", peer);
 }
 
+static baton_path_t path_of(const struct copy_end *end)
+{
+    return end->is_attached ? BATON_PATH_CMA : BATON_PATH_SHM;
+}
+
 /* True: the event is to be told. */
 static bool job_ended(struct shm *s, const struct copy_end *end, struct port_event *event)
 {
@@ -183,6 +188,7 @@ static bool job_ended(struct shm *s, const struct copy_end *end, struct port_eve
         copying_remove(s, c);
     *event = (struct port_event){.kind = parked ? PORT_QUIET : PORT_MOVED,
                                  .tag = end->tag,
+                                 .path = path_of(end),
                                  .moved = end->bytes,
                                  .generation = generation,
                                  .error = parked ? 0 : end->error};
@@ -252,6 +258,7 @@ static bool copy_here(struct shm *s, const struct path_leg *leg, uint64_t board,
     const struct copy_end end = copy_now(job);
     a->event.moved = end.bytes;
     a->event.error = end.error;
+    a->event.path = path_of(&end);
     a->event.at_ns = job->is_timed ? end.ended_ns : clock_now_ns();
     if (job->attached != NULL && end.ended_ns - end.began_ns > SLOW_NS)
         s->neighbours[leg->peer].slow_ns = end.ended_ns + SLOW_FOR_NS;
@@ -282,13 +289,12 @@ static bool copy_there(struct shm *s, const struct path_leg *leg, uint64_t board
     return true;
 }
 
-static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
+static int64_t move(struct shm *s, const struct path_leg *leg, uint64_t budget, bool is_attached)
 {
-    struct shm *s = self;
     struct neighbour *peer = &s->neighbours[leg->peer];
-    const struct shm_way *theirs = leg->write ? &peer->memory.write : &peer->memory.read;
-    const struct shm_memory *own = &s->neighbours[s->self].memory;
-    const struct copy_side mine = {own->read.bases, own->regions}, other = {theirs->bases, peer->memory.regions};
+    const struct shm_memory *own = &s->neighbours[s->self].memory, *theirs = &peer->memory;
+    const struct copy_side mine = {own->read, own->regions},
+                           other = {leg->write ? theirs->write : theirs->read, theirs->regions};
     if (mine.bases == NULL || other.bases == NULL)
         return BATON_ENOSYS;
     if (s->queued >= s->queued_most)
@@ -299,16 +305,26 @@ static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
                            .bytes = plan_skip(leg->transfer, &behind, budget),
                            .src = leg->write ? mine : other,
                            .dst = leg->write ? other : mine,
-                           .attached = theirs->is_attached ? &peer->segment.process : NULL,
+                           .attached = is_attached ? &peer->segment.process : NULL,
                            .write = leg->write,
                            .more = !plan_at_end(leg->transfer, &behind),
-                           .is_timed = s->log->timeline != NULL || theirs->is_attached,
+                           .is_timed = s->log->timeline != NULL || is_attached,
                            .tag = leg->tag};
     const uint64_t board = !job.more && holds_word(&peer->segment, leg->board) ? leg->board : 0;
     if (!(is_for_reactor(s, leg, &job) ? copy_here(s, leg, board, &job) : copy_there(s, leg, board, &job)))
         return BATON_EAGAIN;
     *leg->cursor = behind;
     return (int64_t)job.bytes;
+}
+
+static int64_t shm_move(void *self, const struct path_leg *leg, uint64_t budget)
+{
+    return move(self, leg, budget, false);
+}
+
+static int64_t attach_move(void *self, const struct path_leg *leg, uint64_t budget)
+{
+    return move(self, leg, budget, true);
 }
 
 static int shm_settle(void *self, uint32_t peer, uint64_t tag)
@@ -411,18 +427,6 @@ static bool shm_busy(const void *self)
     return s->answers != NULL;
 }
 
-static bool shm_reaches(const void *self, uint32_t peer)
-{
-    const struct shm *s = self;
-    return s->neighbours[peer].segment.mapped != NULL && !s->neighbours[peer].memory.read.is_attached;
-}
-
-static bool attach_reaches(const void *self, uint32_t peer)
-{
-    const struct shm *s = self;
-    return s->neighbours[peer].segment.mapped != NULL && s->neighbours[peer].memory.read.is_attached;
-}
-
 static int attach_progress(void *self, struct port_event *events, int max)
 {
     (void)self, (void)events, (void)max;
@@ -462,7 +466,6 @@ void shm_path(struct shm *s, struct path *out)
                          .look = shm_look,
                          .has_looked = shm_has_looked,
                          .busy = shm_busy,
-                         .reaches = shm_reaches,
                          .close = shm_close,
                          .kind = BATON_PATH_SHM,
                          .name = "shm"};
@@ -471,7 +474,7 @@ void shm_path(struct shm *s, struct path *out)
 void shm_attach_path(struct shm *s, struct path *out)
 {
     shm_path(s, out);
-    out->reaches = attach_reaches;
+    out->move = attach_move;
     out->progress = attach_progress;
     out->look = NULL;
     out->has_looked = NULL;
@@ -485,7 +488,7 @@ void shm_attach_path(struct shm *s, struct path *out)
 int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
             uint64_t *out, uint64_t tag)
 {
-    char *const *bases = s->neighbours[s->self].memory.read.bases;
+    char *const *bases = s->neighbours[s->self].memory.read;
     struct copy_job job = {.transfer = transfer,
                            .src.bases = source ? bases : NULL,
                            .dst.bases = source ? NULL : bases,
@@ -500,7 +503,7 @@ int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, ui
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
 {
     struct copy_job job = {.transfer = transfer,
-                           .dst.bases = s->neighbours[s->self].memory.read.bases,
+                           .dst.bases = s->neighbours[s->self].memory.read,
                            .tag = tag,
                            .zero = true,
                            .is_timed = s->log->timeline != NULL};

@@ -28,15 +28,14 @@ struct shm_segment {
     struct process process; /* with its sample. The path forgets it at the end, also if it cannot be made */
 };
 
-/** How a rank's cache is read, or written. */
-struct shm_way {
-    char *const *bases; /* by region; NULL: not at all. Must outlive the path */
-    bool is_attached;   /* bases are addresses of the rank's process, for cross-memory attach; else of this one */
-};
-
+/**
+ * Where a rank's cache is read and written, by region: addresses of this process, or of the rank's, for cross-memory
+ * attach. By which path a region is reached, is for the caller of `move` to know. NULL: not at all. All of it must
+ * outlive the path.
+ */
 struct shm_memory {
-    struct shm_way read, write;
-    const struct path_regions *regions; /* how long they are; a leg that leaves them fails. Must outlive the path */
+    char *const *read, *const *write;
+    const struct path_regions *regions; /* how long they are; a leg that leaves them fails */
 };
 
 struct shm_wish {
@@ -55,12 +54,12 @@ struct shm_wish {
 int shm_create(const struct shm_wish *wish, struct shm **out);
 
 /**
- * The table of core/path.h, for ranks whose caches are mapped here and those that have none. Its `close` joins the copy
+ * The table of core/path.h, for regions that are mapped here and ranks that have none. Its `close` joins the copy
  * workers and frees *s.
  */
 void shm_path(struct shm *s, struct path *out);
 
-/** The same for ranks whose caches are read by cross-memory attach. shm_path's `progress` tells of both. */
+/** The same for regions that are reached by cross-memory attach. shm_path's `progress` tells of both. */
 void shm_attach_path(struct shm *s, struct path *out);
 
 /** As port.sum and port.zero. */

@@ -80,6 +80,7 @@ struct copy_end copy_now(const struct copy_job *job)
     return (struct copy_end){.tag = job->tag,
                              .bytes = job->bytes,
                              .error = error,
+                             .is_attached = job->attached != NULL,
                              .cause = cause,
                              .began_ns = began,
                              .ended_ns = job->is_timed ? clock_now_ns() : 0};

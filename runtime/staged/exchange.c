@@ -107,8 +107,10 @@ static void tell_quiet(struct staged *s, struct exchange *x)
 static void tell_moved(struct staged *s, struct exchange *x)
 {
     if (x->moved != NULL && !x->is_given_up)
-        staged_tell(s, &x->moved,
-                    (struct port_event){.kind = PORT_MOVED, .tag = x->tag, .moved = x->bytes, .error = x->error});
+        staged_tell(
+            s, &x->moved,
+            (struct port_event){
+                .kind = PORT_MOVED, .tag = x->tag, .path = BATON_PATH_STAGED, .moved = x->bytes, .error = x->error});
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */

@@ -31,13 +31,19 @@ static struct port_event take_answer(struct staged *s)
 
 /* ---- the driver -------------------------------------------------------------------------------------------------- */
 
+static uint8_t *place_of(const struct staged *s, const struct note_run *run)
+{
+    return (uint8_t *)(uintptr_t)s->wish.mine->region[run->region].at + run->offset;
+}
+
+/* What lies in regions that threads may touch. */
 static void copy_by_hand(const struct staged *s, const struct note_run *runs, uint32_t num, uint8_t *host,
                          bool to_cache)
 {
-    for (uint32_t i = 0; i < num; i++) {
-        uint8_t *cache = (uint8_t *)(uintptr_t)s->wish.mine->region[runs[i].region].at + runs[i].offset;
-        memcpy(to_cache ? cache : host, to_cache ? host : cache, runs[i].bytes);
-        host += runs[i].bytes;
+    for (uint32_t i = 0; i < num; host += runs[i++].bytes) {
+        uint8_t *cache = place_of(s, &runs[i]);
+        if (!s->wish.mine->region[runs[i].region].is_device)
+            memcpy(to_cache ? cache : host, to_cache ? host : cache, runs[i].bytes);
     }
 }
 
@@ -53,19 +59,17 @@ int staged_copy(struct staged *s, const struct note_run *runs, uint32_t num, uin
 {
     const baton_driver_t *d = s->wish.driver;
     baton_piece_t pieces[NOTE_RUNS];
-    if (d == NULL) {
-        copy_by_hand(s, runs, num, host, to_cache);
-        return 0;
-    }
-    for (uint32_t i = 0; i < num; i++) {
-        uint64_t at = s->wish.mine->region[runs[i].region].at + runs[i].offset;
-        pieces[i] = (baton_piece_t){(void *)(uintptr_t)at, host, runs[i].bytes};
-        host += runs[i].bytes;
-    }
-    int rc = d->copy(d->self, pieces, num, to_cache, id);
-    if (rc == 0)
-        s->copying++;
-    return rc == 0 ? BATON_EBUSY : rc == BATON_EAGAIN ? rc : error_of(s, rc);
+    uint32_t n = 0;
+    uint8_t *at = host;
+    for (uint32_t i = 0; i < num; at += runs[i++].bytes)
+        if (s->wish.mine->region[runs[i].region].is_device)
+            pieces[n++] = (baton_piece_t){place_of(s, &runs[i]), at, runs[i].bytes};
+    int rc = n > 0 ? d->copy(d->self, pieces, n, to_cache, id) : 0;
+    if (rc != 0)
+        return rc == BATON_EAGAIN ? rc : error_of(s, rc);
+    copy_by_hand(s, runs, num, host, to_cache);
+    s->copying += n > 0;
+    return n > 0 ? BATON_EBUSY : 0;
 }
 
 static bool poll_driver(struct staged *s)
@@ -154,9 +158,8 @@ static int staged_settle(void *self, uint32_t peer, uint64_t tag)
     return 0;
 }
 
-static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
+bool staged_give_up(struct staged *s, uint64_t tag)
 {
-    struct staged *s = self;
     struct exchange *x, *next;
     struct answer *a, *after;
     bool waits = false;
@@ -172,7 +175,13 @@ static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
         if (exchange_is_mine(x) && x->tag == tag)
             waits |= exchange_give_up(s, x);
     }
-    const struct path *p = staged_segment(s, peer);
+    return waits;
+}
+
+static enum path_park staged_park(void *self, uint32_t peer, uint64_t tag)
+{
+    const bool waits = staged_give_up(self, tag);
+    const struct path *p = staged_segment(self, peer);
     /* Tables and generations, which the core reads over it, but never while bytes of that tag are under way. */
     enum path_park below = p->park(p->self, peer, tag);
     return waits ? PATH_PARK_LATER : below;
@@ -249,12 +258,6 @@ static bool staged_busy(const void *self)
     return s->chores != NULL || s->answers != NULL;
 }
 
-static bool staged_reaches(const void *self, uint32_t peer)
-{
-    const struct staged *s = self;
-    return s->wish.leads[peer];
-}
-
 bool staged_takes(struct staged *s, const struct port_event *e)
 {
     struct note n;
@@ -322,7 +325,6 @@ void staged_path(struct staged *s, struct path *out)
                          .look = staged_look,
                          .has_looked = staged_has_looked,
                          .busy = staged_busy,
-                         .reaches = staged_reaches,
                          .close = staged_close,
                          .kind = BATON_PATH_STAGED,
                          .name = "staging"};

@@ -42,13 +42,12 @@ struct staged_ground {
 
 struct staged_wish {
     uint32_t num_ranks;
-    const bool *leads; /* by rank: whether this path leads there; must outlive it */
     struct staged_ground ground;
     uint8_t *area; /* of my segment */
     uint64_t area_offset, area_bytes;
     const struct path_regions *mine; /* as addresses; must outlive the path. num 0: I have no cache */
     bool is_writable;
-    const baton_driver_t *driver; /* NULL: memory that threads may touch */
+    const baton_driver_t *driver; /* of my regions that are a device's; NULL: none is */
     /** How long a slot stays with a destination that says nothing, and a push waits for a source that is not read. */
     uint64_t lent_ms;
     const struct logger *log;
@@ -59,6 +58,12 @@ int staged_create(const struct staged_wish *wish, struct staged **out);
 
 /** The table of core/path.h. Its `close` waits for the driver. */
 void staged_path(struct staged *s, struct path *out);
+
+/**
+ * What `park` does, but for the path that it stands on: gives up the exchanges of a tag. True: PORT_QUIET of it will
+ * come.
+ */
+bool staged_give_up(struct staged *s, uint64_t tag);
 
 /** Whether an event is this path's: a note, or the answer of an operation of its own. It then has been dealt with. */
 bool staged_takes(struct staged *s, const struct port_event *e);

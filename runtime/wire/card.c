@@ -38,13 +38,10 @@ static const struct wire_number tensor_numbers[] = {OF_TENSOR(layer, 4),        
                                                     OF_TENSOR(elem_bytes, 1),   {0}};
 
 #define OF_REGION(member, sent) WIRE_NUMBER(struct wire_region, member, sent)
-static const struct wire_number region_numbers[] = {OF_REGION(address, 8),
-                                                    OF_REGION(bytes, 8),
-                                                    OF_REGION(descriptor, 4),
-                                                    OF_REGION(device, 8),
-                                                    OF_REGION(inode, 8),
-                                                    OF_REGION(offset, 8),
-                                                    {0}};
+static const struct wire_number region_numbers[] = {
+    OF_REGION(address, 8), OF_REGION(bytes, 8),   OF_REGION(descriptor, 4),
+    OF_REGION(device, 8),  OF_REGION(inode, 8),   OF_REGION(offset, 8),
+    OF_REGION(memory, 1),  OF_REGION(ordinal, 4), {0}};
 
 #define OF_CARD(member, sent) WIRE_NUMBER(struct wire_card, member, sent)
 static const struct wire_number card_numbers[] = {OF_CARD(board_offset, 8),
@@ -84,7 +81,6 @@ static void put_geometry(struct writer *w, const baton_geometry_t *g)
 
 static void put_regions(struct writer *w, const struct wire_card *c)
 {
-    put8(w, (uint8_t)c->memory);
     put64(w, c->segment);
     put32(w, c->num_regions);
     for (uint32_t i = 0; i < c->num_regions; i++)
@@ -168,7 +164,6 @@ static int get_geometry(struct reader *r, baton_geometry_t *g)
 
 static int get_regions(struct reader *r, struct wire_card *c)
 {
-    c->memory = get8(r);
     c->segment = get64(r);
     uint32_t num = get32(r);
     if (r->bad || num > BATON_REGIONS_MAX || (num > 0 && !c->has_geometry))
@@ -182,7 +177,7 @@ static int get_regions(struct reader *r, struct wire_card *c)
     for (uint32_t i = 0; i < num && !r->bad; i++) {
         struct wire_region *x = &c->regions[i];
         get_numbers(r, x, region_numbers);
-        r->bad |= x->bytes > UINT64_MAX - x->address;
+        r->bad |= x->bytes > UINT64_MAX - x->address || x->memory > BATON_MEMORY_SHARED;
     }
     return r->bad ? BATON_EMESSAGE : 0;
 }

@@ -6,6 +6,7 @@
 #ifndef BATON_WIRE_CARD_H
 #define BATON_WIRE_CARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "plan/plan.h"
@@ -20,8 +21,16 @@ struct wire_region {
     uint64_t address, bytes;
     uint32_t descriptor; /* WIRE_NO_FILE: none */
     uint64_t device, inode, offset;
+    uint32_t memory;  /* a baton_memory_t */
+    uint32_t ordinal; /* of the device that it is the memory of; else 0 */
 };
 #define WIRE_NO_FILE UINT32_MAX
+
+/** Whether only a driver may touch it. */
+static inline bool wire_region_is_device(const struct wire_region *r)
+{
+    return r->memory == BATON_MEMORY_DEVICE;
+}
 
 #define WIRE_CARD_LANES 1u /* the rank sends its messages within the node by lanes, and its own lie behind the words */
 
@@ -37,7 +46,6 @@ struct wire_card {
         words_offset; /* of the words by which ranks of its node take its offers; 0: there are none */
     uint32_t index_slots, words_slots;
     /* behind the geometry: */
-    uint32_t memory;             /* a baton_memory_t, where there are regions */
     uint64_t segment;            /* the address of the rank's segment in its process */
     uint32_t num_regions;        /* 0: region 0 alone, at pool_offset */
     struct wire_region *regions; /* decoded: malloc'ed */

@@ -15,6 +15,7 @@
 /* Features. */
 #define WIRE_ROW_WRAPPED 1u /* its engine owns its cache's memory */
 #define WIRE_ROW_DEVICE 2u  /* which only a driver may touch */
+#define WIRE_ROW_MIXED 4u   /* but for some of its regions */
 
 struct wire_row {
     uint8_t version; /* of its build; encoding: 0 means WIRE_VERSION */

@@ -158,15 +158,14 @@ int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, baton_memor
     return 0;
 }
 
-int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
-                     const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out)
+int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, const baton_region_t *regions, uint32_t num_regions,
+                     baton_cache_t **out)
 {
     int rc = answer(b);
     if (rc < 0)
         return rc;
-    keep_geometry(geometry, memory);
-    fake::state.bases.assign(bases, bases + num_regions);
-    fake::state.bytes.assign(bytes, bytes + num_regions);
+    keep_geometry(geometry, fake::state.memory);
+    fake::state.regions.assign(regions, regions + num_regions);
     *out = reinterpret_cast<baton_cache_t *>(fake::state.memory_of_cache);
     return 0;
 }

@@ -35,8 +35,7 @@ struct made {
     call last;
     baton_geometry_t geometry;
     std::vector<baton_tensor_t> tensors;
-    std::vector<void *> bases;
-    std::vector<uint64_t> bytes;
+    std::vector<baton_region_t> regions;
     baton_memory_t memory;
     baton_driver_t driver;
     baton_open_params_t open;

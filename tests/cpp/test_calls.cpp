@@ -117,13 +117,13 @@ static void each_function_fails_both_ways()
     baton::geometry g;
     baton::event e;
     std::byte memory[8];
-    const baton::span<std::byte> regions[] = {memory};
+    const baton::region regions[] = {{memory}};
     const auto id = static_cast<baton::call_id>(1);
 #define FAILS(call, nothrow)                                                                                           \
     fails_both_ways(                                                                                                   \
         #call, [&] { (void)(call); }, [&](std::error_code &ec) { (void)(nothrow); })
     FAILS(b.cache_create(g), b.cache_create(g, baton::memory::host, ec));
-    FAILS(b.cache_wrap(g, regions), b.cache_wrap(g, regions, baton::memory::host, ec));
+    FAILS(b.cache_wrap(g, regions), b.cache_wrap(g, regions, ec));
     FAILS(b.cache_ready(), b.cache_ready(ec));
     some_driver driver;
     FAILS(b.driver_set(driver), b.driver_set(driver, ec));
@@ -311,11 +311,17 @@ static void caches_are_created_and_wrapped()
     CHECK(baton::cache().bytes().empty());
 
     std::vector<std::byte> first(10), second(20);
-    const std::vector<baton::span<std::byte>> regions = {first, second};
-    cache = b.cache_wrap(g, regions, baton::memory::shared);
-    CHECK(cache && fake::state.memory == BATON_MEMORY_SHARED);
-    CHECK(fake::state.bases == (std::vector<void *>{first.data(), second.data()}));
-    CHECK(fake::state.bytes == (std::vector<uint64_t>{10, 20}));
+    const std::vector<baton::region> regions = {{first}, {second, baton::memory::device, 3}};
+    cache = b.cache_wrap(g, regions);
+    CHECK(bool(cache));
+    CHECK_EQ(fake::state.regions.size(), 2u);
+    for (const baton_region_t &r : fake::state.regions)
+        CHECK_EQ(r.size, sizeof r);
+    const baton_region_t &host = fake::state.regions[0], &device = fake::state.regions[1];
+    CHECK(host.base == first.data() && device.base == second.data());
+    CHECK(host.bytes == 10 && device.bytes == 20);
+    CHECK(host.kind == BATON_MEMORY_HOST && device.kind == BATON_MEMORY_DEVICE);
+    CHECK(host.device == 0 && device.device == 3);
     CHECK(cache.bytes().empty()); // the caller has it
 
     std::error_code ec;

@@ -128,7 +128,10 @@ struct world {
             g.tensors[i].offset = 0;
         }
         regions.assign(memory.begin(), memory.end());
-        cache = b.cache_wrap(g, regions, kind);
+        std::vector<baton::region> each;
+        for (auto bytes : regions)
+            each.push_back({bytes, kind});
+        cache = b.cache_wrap(g, each);
     }
 
     /* Nobody closes while another rank's calls are open: they would end as BATON_ECLOSED. */
@@ -320,7 +323,8 @@ void wraps_memory_of_its_own()
     CHECK(w.cache && w.cache.bytes().empty());
     move_by(w, baton::mode::pull, 1);
     move_by(w, baton::mode::push, 2);
-    CHECK(thrown([&] { w.b.cache_wrap(w.g, w.regions); }) == baton::errc::estate);
+    const std::vector<baton::region> again(1);
+    CHECK(thrown([&] { w.b.cache_wrap(w.g, again); }) == baton::errc::estate);
     w.down();
 }
 

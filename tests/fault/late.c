@@ -28,8 +28,8 @@ static void declare(baton_t *b)
     baton_tensor_t tensor;
     baton_cache_t *cache;
     check(rank, baton_geometry_layout(&g, &tensor, 0), "layout");
-    void *const bases[1] = {malloc(g.bytes)};
-    check(rank, baton_cache_wrap(b, &g, BATON_MEMORY_HOST, bases, &g.bytes, 1, &cache), "wrap");
+    const baton_region_t region = {.size = sizeof region, .base = malloc(g.bytes), .bytes = g.bytes};
+    check(rank, baton_cache_wrap(b, &g, &region, 1, &cache), "wrap");
 }
 
 int main(int argc, char **argv)

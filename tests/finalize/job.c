@@ -35,10 +35,10 @@ static void open_more(const baton_open_params_t *me, bool is_one)
 /* The second half of start has not begun at MPI_Finalize, or has done so just now. */
 static int leave_late(baton_t *b, const baton_geometry_t *g, bool wraps, bool goes_on)
 {
-    void *const bases[1] = {malloc(g->bytes)};
+    const baton_region_t region = {.size = sizeof region, .base = malloc(g->bytes), .bytes = g->bytes};
     baton_cache_t *cache;
     if (wraps)
-        need(baton_cache_wrap(b, g, BATON_MEMORY_HOST, bases, &g->bytes, 1, &cache), "baton_cache_wrap");
+        need(baton_cache_wrap(b, g, &region, 1, &cache), "baton_cache_wrap");
     int before = goes_on ? BATON_EAGAIN : baton_cache_ready(b);
     if (before != 0 && before != BATON_EAGAIN)
         return 6;

@@ -92,8 +92,8 @@ static void cards(void)
                                  .pool_bytes = g.bytes,
                                  .has_geometry = layout != 15,
                                  .geometry = g};
-        struct wire_region regions[2] = {{UINT64_C(1) << 32, g.bytes, WIRE_NO_FILE, 0, 0, 0},
-                                         {UINT64_C(1) << 33, 4096, 7, 8, 9, 4096}};
+        struct wire_region regions[2] = {{UINT64_C(1) << 32, g.bytes, WIRE_NO_FILE, 0, 0, 0, BATON_MEMORY_HOST, 0},
+                                         {UINT64_C(1) << 33, 4096, 7, 8, 9, 4096, BATON_MEMORY_SHARED, 0}};
         if (layout % 4 == 2) { /* its engine owns the memory */
             card.num_regions = 2;
             card.regions = regions;

@@ -28,6 +28,7 @@
 #include "baton.h"
 #include "harness.h"
 #include "with_clock.h"
+#include "with_regions.h"
 
 enum { BLOCK_TOKENS = 4, BLOCK_BYTES = 4096, BLOCKS = 5, ENDS_MS = 3000, LIFE_MS = 20000 };
 
@@ -139,11 +140,11 @@ static _Alignas(BLOCK_BYTES) uint8_t own[BLOCKS * BLOCK_BYTES];
 
 static int declare(baton_t *b, const baton_geometry_t *g, baton_cache_t **cache)
 {
-    void *base = own;
     if (is_one_node())
         return baton_cache_create(b, g, BATON_MEMORY_HOST, cache);
     CHECK(g->bytes <= sizeof own);
-    return baton_cache_wrap(b, g, BATON_MEMORY_HOST, &base, &g->bytes, 1, cache);
+    const baton_region_t region = region_of(BATON_MEMORY_HOST, own, g->bytes);
+    return baton_cache_wrap(b, g, &region, 1, cache);
 }
 
 static int up(baton_t **b, baton_cache_t **cache)

@@ -45,7 +45,8 @@ static void closing_with_a_stuck_driver(void)
     char page[4096];
     CHECK(baton_describe(e.b, page, sizeof page) < (int)sizeof page);
     if (getenv("BATON_FAKE_NODES") == NULL)
-        CHECK_HAS(page, offers ? ": the cache of this one is a device's memory" : "rank 0 first: a device's memory");
+        CHECK_HAS(page, offers ? ": the cache of this one is a device's memory"
+                               : "rank 0 first: region 0 is a device's memory");
     for (int i = 0; i < REQUESTS; i++) {
         const char key[] = {(char)('a' + i), '\0'};
         if (offers)

@@ -140,9 +140,8 @@ static int try_cache_create(void)
 
 static int try_cache_wrap(void)
 {
-    void *const base = &geometry;
-    const uint64_t bytes = sizeof geometry;
-    return baton_cache_wrap(engine.b, &geometry, BATON_MEMORY_HOST, &base, &bytes, 1, &other_cache);
+    const baton_region_t region = region_of(BATON_MEMORY_HOST, &geometry, sizeof geometry);
+    return baton_cache_wrap(engine.b, &geometry, &region, 1, &other_cache);
 }
 
 static int try_cache_ready(void)
@@ -612,15 +611,15 @@ static void in_a_world_without_caches(void)
     open_world(BATON_PROGRESS_CALLER, BATON_OPEN_CACHE_LATER);
     engine_need(baton_start(engine.b));
     RUN(a_child_is_refused);
-    void *memory = calloc(1, geometry.bytes);
+    const baton_region_t region = region_of(BATON_MEMORY_HOST, calloc(1, geometry.bytes), geometry.bytes);
     const uint64_t until = clock_now_ns() + PATIENCE_NS;
     int rc;
-    engine_need(baton_cache_wrap(engine.b, &geometry, BATON_MEMORY_HOST, &memory, &geometry.bytes, 1, &engine.cache));
+    engine_need(baton_cache_wrap(engine.b, &geometry, &region, 1, &engine.cache));
     while ((rc = baton_cache_ready(engine.b)) == BATON_EAGAIN && clock_now_ns() < until)
         usleep(1000);
     engine_need(rc);
     down();
-    free(memory);
+    free(region.base);
 }
 
 int main(int argc, char **argv)

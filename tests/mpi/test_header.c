@@ -224,6 +224,53 @@ static void a_role_is_read_for_any_caller(void)
     unsetenv("BATON_TP_RANK");
 }
 
+/* The tensor lies in the second region, which is found by the caller's size; `size` of them are at `regions`. */
+static void wraps(const void *regions, size_t size, unsigned char *more)
+{
+    struct fixture f;
+    memset(&f, 0, sizeof f);
+    describe(&f);
+    f.tensor.region = 1;
+    if (!CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0))
+        failed("open");
+    if (more != NULL) { /* what this build does not know of the second one */
+        *more = 1;
+        CHECK_EQ(baton_cache_wrap(f.b, &f.geometry, regions, 2, &f.cache), BATON_EINVAL);
+        CHECK_HAS(baton_errmsg(), "of the baton_region_t is set, and baton " BATON_VERSION_STRING " knows");
+        *more = 0;
+    }
+    if (!CHECK_EQ(baton_cache_wrap(f.b, &f.geometry, regions, 2, &f.cache), 0) || baton_start(f.b) != 0)
+        failed("wrap");
+    baton_region_t second = {0};
+    memcpy(&second, (const char *)regions + size, size < sizeof second ? size : sizeof second);
+    memset(second.base, 5, BLOCK_TOKENS * 64);
+    const baton_offer_params_t o = an_offer("regions");
+    const baton_want_params_t w = a_want(&f, "regions");
+    CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
+    CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+    CHECK_EQ(next_event(&f).status, BATON_STATUS_DONE);
+    CHECK_EQ(next_event(&f).status, BATON_STATUS_DONE);
+    CHECK_EQ(((unsigned char *)second.base)[2 * BLOCK_TOKENS * 64], 5);
+    down(&f);
+}
+
+/* Entries lie at the size that the first one says: of an older header's, a kind and a device are not read. */
+static void regions_lie_at_the_callers_stride(void)
+{
+    enum { OLDER = offsetof(baton_region_t, kind) };
+    static unsigned char memory[2][BLOCKS * BLOCK_TOKENS * 64];
+    NEWER(baton_region_t) newer[2];
+    _Alignas(baton_region_t) unsigned char older[2 * OLDER];
+    memset(newer, 0, sizeof newer);
+    for (int i = 0; i < 2; i++) {
+        newer[i].old = (baton_region_t){.size = sizeof newer[0], .base = memory[i], .bytes = sizeof memory[i]};
+        memcpy(older + i * OLDER, &newer[i].old, OLDER);
+        memcpy(older + i * OLDER, &(size_t){OLDER}, sizeof(size_t));
+    }
+    wraps(newer, sizeof newer[0], (unsigned char *)&newer[1].more);
+    wraps(older, OLDER, NULL);
+}
+
 /* ---- what Baton fills -------------------------------------------------------------------------------------------- */
 
 static const size_t not_sizes[] = {0, 4, 1u << 20};
@@ -567,6 +614,7 @@ int main(int argc, char **argv)
     RUN(older_callers_are_served);
     RUN(newer_callers_are_served);
     RUN(a_role_is_read_for_any_caller);
+    RUN(regions_lie_at_the_callers_stride);
     RUN(events_come_at_the_callers_stride);
     RUN(statistics_are_filled_as_far_as_both_know_them);
     RUN(pending_engines_are_listed);

@@ -9,6 +9,7 @@
 
 #include "baton.h"
 #include "harness.h"
+#include "with_regions.h"
 
 #define BLOCKS 64
 #define BLOCK_TOKENS 16
@@ -174,9 +175,9 @@ static void caches_look_at_theirs(void)
     baton_t *b;
     baton_cache_t *cache = NULL;
     char page[8];
-    static uint8_t memory[4096];
-    void *bases[1] = {memory};
-    const uint64_t bytes[1] = {sizeof memory};
+    static uint8_t memory[1 << 20];
+    const baton_region_t region = region_of(BATON_MEMORY_HOST, memory, sizeof memory);
+    baton_region_t bad_region = region, two[2] = {region, region};
     baton_driver_t driver = {.size = sizeof driver};
     who();
     shape(false);
@@ -185,17 +186,32 @@ static void caches_look_at_theirs(void)
     REFUSED(baton_cache_create(b, NULL, BATON_MEMORY_HOST, &cache), BATON_EINVAL, "must not be NULL");
     REFUSED(baton_cache_create(b, &f.geometry, BATON_MEMORY_HOST, NULL), BATON_EINVAL, "must not be NULL");
     REFUSED(baton_cache_create(b, &f.geometry, BATON_MEMORY_PINNED, &cache), BATON_ENOSYS, "host memory only");
-    REFUSED(baton_cache_wrap(NULL, &f.geometry, BATON_MEMORY_HOST, bases, bytes, 1, &cache), BATON_EINVAL, "NULL");
-    REFUSED(baton_cache_wrap(b, NULL, BATON_MEMORY_HOST, bases, bytes, 1, &cache), BATON_EINVAL, "NULL");
-    REFUSED(baton_cache_wrap(b, &f.geometry, BATON_MEMORY_HOST, NULL, bytes, 1, &cache), BATON_EINVAL, "NULL");
-    REFUSED(baton_cache_wrap(b, &f.geometry, BATON_MEMORY_HOST, bases, NULL, 1, &cache), BATON_EINVAL, "NULL");
-    REFUSED(baton_cache_wrap(b, &f.geometry, BATON_MEMORY_HOST, bases, bytes, 1, NULL), BATON_EINVAL, "NULL");
-    REFUSED(baton_cache_wrap(b, &f.geometry, BATON_MEMORY_HOST, bases, bytes, 0, &cache), BATON_EINVAL, "num_regions");
-    REFUSED(baton_cache_wrap(b, &f.geometry, BATON_MEMORY_HOST, bases, bytes, BATON_REGIONS_MAX + 1, &cache),
-            BATON_EINVAL, "num_regions");
-    REFUSED(baton_cache_wrap(b, &f.geometry, (baton_memory_t)-1, bases, bytes, 1, &cache), BATON_EINVAL, "no kind");
-    REFUSED(baton_cache_wrap(b, &f.geometry, (baton_memory_t)(BATON_MEMORY_SHARED + 1), bases, bytes, 1, &cache),
-            BATON_EINVAL, "no kind");
+    REFUSED(baton_cache_wrap(NULL, &f.geometry, &region, 1, &cache), BATON_EINVAL, "NULL");
+    REFUSED(baton_cache_wrap(b, NULL, &region, 1, &cache), BATON_EINVAL, "NULL");
+    REFUSED(baton_cache_wrap(b, &f.geometry, NULL, 1, &cache), BATON_EINVAL, "NULL");
+    REFUSED(baton_cache_wrap(b, &f.geometry, &region, 1, NULL), BATON_EINVAL, "NULL");
+    REFUSED(baton_cache_wrap(b, &f.geometry, &region, 0, &cache), BATON_EINVAL, "num_regions");
+    REFUSED(baton_cache_wrap(b, &f.geometry, &region, BATON_REGIONS_MAX + 1, &cache), BATON_EINVAL, "num_regions");
+    bad_region.size = 0;
+    REFUSED(baton_cache_wrap(b, &f.geometry, &bad_region, 1, &cache), BATON_EINVAL, "baton_region_t");
+    bad_region.size = sizeof(size_t) - 1;
+    REFUSED(baton_cache_wrap(b, &f.geometry, &bad_region, 1, &cache), BATON_EINVAL, "baton_region_t");
+    bad_region = region_of((baton_memory_t)-1, memory, sizeof memory);
+    REFUSED(baton_cache_wrap(b, &f.geometry, &bad_region, 1, &cache), BATON_EINVAL, "no kind");
+    bad_region.kind = (baton_memory_t)(BATON_MEMORY_SHARED + 1);
+    REFUSED(baton_cache_wrap(b, &f.geometry, &bad_region, 1, &cache), BATON_EINVAL, "no kind");
+    for (baton_memory_t kind = BATON_MEMORY_HOST; kind <= BATON_MEMORY_SHARED; kind++) {
+        bad_region = region_of(kind, memory, sizeof memory);
+        bad_region.device = 3;
+        REFUSED(baton_cache_wrap(b, &f.geometry, &bad_region, 1, &cache),
+                kind == BATON_MEMORY_DEVICE ? BATON_ENOSYS : BATON_EINVAL,
+                kind == BATON_MEMORY_DEVICE ? "needs a driver" : "region 0 names device 3");
+    }
+    two[1].size = sizeof two[1] + 8;
+    REFUSED(baton_cache_wrap(b, &f.geometry, two, 2, &cache), BATON_EINVAL, "all have one");
+    two[1] = region;
+    two[1].base = memory + 64;
+    REFUSED(baton_cache_wrap(b, &f.geometry, two, 2, &cache), BATON_EINVAL, "overlap");
     baton_geometry_t bad = f.geometry;
     bad.size = 0;
     REFUSED(baton_cache_create(b, &bad, BATON_MEMORY_HOST, &cache), BATON_EINVAL, "baton_geometry_t");
@@ -215,7 +231,7 @@ static void caches_look_at_theirs(void)
     REFUSED(baton_describe(b, page, sizeof page), BATON_ESTATE, "describe after baton_start");
     CHECK_EQ(baton_cache_create(b, &f.geometry, BATON_MEMORY_HOST, &cache), 0);
     REFUSED(baton_cache_create(b, &f.geometry, BATON_MEMORY_HOST, &cache), BATON_ENOSYS, "one cache a context");
-    REFUSED(baton_cache_wrap(b, &f.geometry, BATON_MEMORY_HOST, bases, bytes, 1, &cache), BATON_ENOSYS, "one cache");
+    REFUSED(baton_cache_wrap(b, &f.geometry, &region, 1, &cache), BATON_ENOSYS, "one cache");
     CHECK_EQ(baton_close(b), 0);
 }
 

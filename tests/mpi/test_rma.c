@@ -438,7 +438,7 @@ static void leg_init(struct leg *m, struct fabric *f, bool write, unsigned src_l
     const struct plan_tables from = {.num = 1, .table = {{from_blocks, 6, 0}}},
                              to = {.num = 1, .table = {{to_blocks, 6, 0}}};
     CHECK_EQ(plan_transfer_init(m->transfer, m->plan, 0, tokens, &from, &to, &why), 0);
-    m->region = (struct path_region){f->ground.pool_offset, POOL_BYTES};
+    m->region = (struct path_region){f->ground.pool_offset, POOL_BYTES, false};
     m->theirs = (struct path_regions){.num = 1, .region = &m->region};
     m->leg = (struct path_leg){far_peer(f), write, 42, m->transfer, &m->cursor, &m->theirs, 0};
 }
@@ -672,7 +672,7 @@ static void refuses_to_move_outside(void)
     const struct plan_tables tables = {.num = 1, .table = {{blocks, 1, 0}}};
     CHECK_EQ(plan_transfer_init(transfer, plan, 0, BLOCK_TOKENS, &tables, &tables, &why), 0);
     uint64_t end = f->ground.pool_offset + POOL_BYTES;
-    struct path_region region = {end - 100, c.geometry.bytes};
+    struct path_region region = {end - 100, c.geometry.bytes, false};
     const struct path_regions theirs = {.num = 1, .region = &region};
     struct path_leg leg = {far_peer(f), false, 1, transfer, &cursor, &theirs, 0};
     int outside = f->world.nodes < 2 ? BATON_EINVAL : BATON_EMESSAGE;

@@ -138,11 +138,11 @@ static void come_late(const baton_geometry_t *g)
     bool is_declared = false;
     int rc;
     f.mapped = mmap(NULL, g->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    void *base = f.mapped;
+    const baton_region_t region = region_of(BATON_MEMORY_HOST, f.mapped, g->bytes);
     f.bytes = g->bytes;
     do {
         if (!is_declared && clock_now_ns() >= at) {
-            engine_need(baton_cache_wrap(f.e.b, g, BATON_MEMORY_HOST, &base, &g->bytes, 1, &f.e.cache));
+            engine_need(baton_cache_wrap(f.e.b, g, &region, 1, &f.e.cache));
             is_declared = true;
         }
         rc = baton_cache_ready(f.e.b);

@@ -19,7 +19,9 @@
 #include "front/context.h"
 #include "harness.h"
 #include "mpi/exposure.h"
+#include "pretend/pretend.h"
 #include "with_clock.h"
+#include "with_regions.h"
 #include "with_tune.h"
 
 #ifndef F_SEAL_FUTURE_WRITE /* headers of before Linux 5.1 */
@@ -173,10 +175,10 @@ static uint64_t tensor_bytes(const struct fixture *f)
 
 static int wrap_as(struct fixture *f, baton_memory_t memory)
 {
-    void *bases[BATON_REGIONS_MAX];
+    baton_region_t regions[BATON_REGIONS_MAX];
     for (uint32_t i = 0; i < f->memory.num; i++)
-        bases[i] = f->memory.bases[i];
-    return baton_cache_wrap(f->b, &f->geometry, memory, bases, f->memory.bytes, f->memory.num, &f->cache);
+        regions[i] = region_of(memory, f->memory.bases[i], f->memory.bytes[i]);
+    return baton_cache_wrap(f->b, &f->geometry, regions, f->memory.num, &f->cache);
 }
 
 static void open_as(struct fixture *f)
@@ -282,7 +284,7 @@ static int offer_as(struct fixture *f, const char *key)
 }
 
 /* Of the engine `p`. */
-static int want_as(struct fixture *f, const char *key, baton_mode_t mode)
+static int want_with(struct fixture *f, const char *key, baton_mode_t mode, uint32_t flags)
 {
     const baton_want_params_t want = {.size = sizeof want,
                                       .key = key,
@@ -290,12 +292,18 @@ static int want_as(struct fixture *f, const char *key, baton_mode_t mode)
                                       .num_tables = 1,
                                       .tables = {{blocks_of[1], 5, 0}},
                                       .num_tokens = TOKENS,
-                                      .mode = mode};
+                                      .mode = mode,
+                                      .flags = flags};
     return baton_want(f->b, &want, NULL);
 }
 
+static int want_as(struct fixture *f, const char *key, baton_mode_t mode)
+{
+    return want_with(f, key, mode, 0);
+}
+
 /* One request from `p` to `d`; its bytes are right, and nothing else was touched. */
-static baton_event_t move(struct fixture *f, const char *key, baton_mode_t mode, uint16_t salt)
+static baton_event_t move_with(struct fixture *f, const char *key, baton_mode_t mode, uint16_t salt, uint32_t flags)
 {
     baton_event_t got = {0};
     spoil(f);
@@ -304,7 +312,7 @@ static baton_event_t move(struct fixture *f, const char *key, baton_mode_t mode,
         CHECK_EQ(offer_as(f, key), 0);
     }
     if (f->consumer)
-        CHECK_EQ(want_as(f, key, mode), 0);
+        CHECK_EQ(want_with(f, key, mode, flags), 0);
     for (int i = 0; i < f->producer + f->consumer; i++) {
         baton_event_t e = next_event(f);
         if (!CHECK_EQ(e.error, 0))
@@ -319,6 +327,11 @@ static baton_event_t move(struct fixture *f, const char *key, baton_mode_t mode,
     }
     MPI_Barrier(MPI_COMM_WORLD); /* nobody spoils what another still reads */
     return got;
+}
+
+static baton_event_t move(struct fixture *f, const char *key, baton_mode_t mode, uint16_t salt)
+{
+    return move_with(f, key, mode, salt, 0);
 }
 
 static bool is_window_each(void)
@@ -346,10 +359,12 @@ static void every_kind_moves_every_byte(void)
                 move(&f, mode == BATON_MODE_PULL ? "pull" : "push", (baton_mode_t)mode, (uint16_t)(kind * 77));
             bool can_map = is_shared(kind) && (mode == BATON_MODE_PULL || kind != SEALED);
             baton_path_t path = can_map ? BATON_PATH_SHM : BATON_PATH_CMA;
-            if (f.consumer && !f.producer && is_one_node()) {
-                CHECK(e.bytes > 0);
-                CHECK_EQ(e.path_bytes[path], e.bytes);
-            }
+            if (!f.consumer || f.producer || !is_one_node())
+                continue;
+            CHECK(e.bytes > 0);
+            if (kind == MIXED) /* of a push only that path is told by which most of it went */
+                CHECK(e.path_bytes[BATON_PATH_SHM] * 2 == e.bytes || mode == BATON_MODE_PUSH);
+            CHECK_EQ(e.path_bytes[path] + (kind == MIXED ? e.path_bytes[BATON_PATH_SHM] : 0), e.bytes);
         }
         CHECK(baton_describe(f.b, page, sizeof page) < (int)sizeof page);
         CHECK_HAS(page, "cache: wrapped");
@@ -361,6 +376,120 @@ static void every_kind_moves_every_byte(void)
                                               : "of this node, rank 0 first: region 0 is private memory");
         CHECK_EQ(baton_close(f.b), 0);
     }
+}
+
+/* ---- regions of several kinds ------------------------------------------------------------------------------------ */
+
+/* The pretended device of this rank: its pages, which nobody may touch, and as the engine has them mapped. */
+struct device {
+    uint8_t *pages, *kernel;
+    struct pretend_driver *driver;
+    baton_driver_t table;
+};
+
+static void device_init(struct device *d, uint64_t bytes)
+{
+    d->pages = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    d->kernel = map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK((void *)d->pages != MAP_FAILED);
+    CHECK_EQ(pretend_driver_create(d->pages, d->kernel, bytes, &d->driver), 0);
+    d->table = pretend_driver_table(d->driver);
+}
+
+/*
+ * Region i is private memory, shared memory or a device's: the first of these for region `first`, and so on. They lie
+ * side by side, those of the host in the midst of the device's pages.
+ */
+static int wrap_several(struct fixture *f, struct device *d, uint32_t first)
+{
+    static const baton_memory_t kinds[] = {BATON_MEMORY_HOST, BATON_MEMORY_SHARED, BATON_MEMORY_DEVICE};
+    const uint64_t bytes = tensor_bytes(f), room = (bytes + 2 * PAGE) / PAGE * PAGE;
+    baton_region_t regions[LAYERS];
+    device_init(d, LAYERS * room);
+    f->memory.num = LAYERS;
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        const baton_memory_t kind = kinds[(i + 3 - first) % 3];
+        const bool is_shared = kind == BATON_MEMORY_SHARED, is_device = kind == BATON_MEMORY_DEVICE;
+        uint8_t *at = d->pages + i * room;
+        if (!is_device)
+            CHECK(mmap(at, room, PROT_READ | PROT_WRITE,
+                       MAP_FIXED | (is_shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS),
+                       is_shared ? file_new(room, false) : -1, 0) == at);
+        f->memory.bases[i] = is_device ? d->kernel + i * room : at;
+        f->memory.bytes[i] = bytes;
+        regions[i] = region_of(kind, at, bytes);
+        regions[i].device = is_device;
+    }
+    CHECK_EQ(baton_driver_set(f->b, &d->table), 0);
+    return baton_cache_wrap(f->b, &f->geometry, regions, LAYERS, &f->cache);
+}
+
+/* What lies behind the tokens in their last block is zero. */
+static void check_tail(struct fixture *f)
+{
+    static const uint16_t zeros[HEAD_SIZE];
+    int wrong = 0;
+    for (uint32_t l = 0; l < LAYERS; l++)
+        for (uint32_t p = 0; p < 2; p++)
+            for (uint32_t h = 0; h < f->geometry.splits[0].head_count; h++)
+                for (uint32_t t = TOKENS; t < 5 * BLOCK_TOKENS; t++)
+                    wrong += memcmp(entry(f, true, l, p, h, t), zeros, sizeof zeros) != 0;
+    CHECK_EQ(wrong, 0);
+}
+
+/* Of a pull: a third of the layers each is private, shared and a device's, on both sides alike; or the kinds differ. */
+static void check_paths(const baton_event_t *e, bool is_alike)
+{
+    CHECK(e->bytes > 0);
+    CHECK_EQ(e->path_bytes[BATON_PATH_STAGED] * 3, e->bytes * (is_alike ? 1 : 2));
+    if (is_one_node()) {
+        CHECK_EQ(e->path_bytes[BATON_PATH_SHM] * 3, e->bytes);
+        CHECK_EQ(e->path_bytes[BATON_PATH_CMA] * 3, is_alike ? e->bytes : 0);
+    } else {
+        CHECK_EQ(e->path_bytes[BATON_PATH_RMA] * 3, e->bytes * (is_alike ? 2 : 1));
+    }
+}
+
+/* Each pair of regions finds its own way, and together they bring every byte; `shift`: by how much the sides differ. */
+static void move_several(uint32_t shift, bool with_hashes)
+{
+    struct fixture f;
+    struct device device;
+    char page[8192];
+    who(&f);
+    if (with_hashes)
+        setenv("BATON_CHECKSUM", "1", 1);
+    open_as(&f);
+    unsetenv("BATON_CHECKSUM");
+    if (!CHECK_EQ(wrap_several(&f, &device, f.producer ? 0 : shift), 0))
+        fprintf(stderr, "# %s\n", baton_errmsg());
+    start(&f);
+    for (uint16_t i = 0; i < 4; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "several %d", i);
+        const baton_event_t e =
+            move_with(&f, key, i % 2 == 0 ? BATON_MODE_PULL : BATON_MODE_PUSH, i, i < 2 ? BATON_WANT_ZERO_TAIL : 0);
+        if (f.consumer && i < 2)
+            check_tail(&f);
+        if (f.consumer && !f.producer && i % 2 == 0)
+            check_paths(&e, shift == 0);
+    }
+    CHECK(baton_describe(f.b, page, sizeof page) < (int)sizeof page);
+    CHECK_HAS(page, "device: 2 regions of 1; its driver is \"pretended device\"");
+    CHECK_HAS(page, "by several ways: rank");
+    if (!is_one_node() && !is_window_each())
+        CHECK_HAS(page, "has a device's memory between its regions");
+    CHECK_EQ(baton_close(f.b), 0);
+    pretend_driver_destroy(device.driver);
+}
+
+static void regions_of_several_kinds(void)
+{
+    if (harness.size == 1)
+        return SKIP("two engines show it");
+    move_several(0, false);
+    move_several(1, false);
+    move_several(0, true);
 }
 
 static void many_regions(void)
@@ -435,9 +564,12 @@ static void staging_waits_while_turns_are_lent(void)
 /* A region that a window does not cover is not to be reached through it, whatever its rank says. */
 static void regions_outside_of_windows(void)
 {
-    const struct path_region r[] = {{2000, 1000}, {1000, 2000}, {999, 10}, {2500, 501}, {4000, 0}, {2900, UINT64_MAX}};
-    const struct path_regions theirs = {true, 6, r};
-    struct exposure_span span = {1000, 3000};
+    const struct path_region r[] = {{.at = 2000, .bytes = 1000}, {.at = 1000, .bytes = 2000},
+                                    {.at = 999, .bytes = 10},    {.at = 2500, .bytes = 501},
+                                    {.at = 4000, .bytes = 0},    {.at = 2900, .bytes = UINT64_MAX},
+                                    {2000, 1000, true}};
+    const struct path_regions theirs = {true, 7, r};
+    struct exposure_span span = {1000, 3000, 0};
     struct exposure e = {.way = EXPOSURE_SPAN, .num = 1, .spans = &span};
     uint64_t at = 0;
     CHECK_EQ(MPI_Win_create(NULL, 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &e.windows[0]), MPI_SUCCESS);
@@ -1059,6 +1191,7 @@ int main(int argc, char **argv)
 {
     harness_begin(&argc, &argv);
     RUN(every_kind_moves_every_byte);
+    RUN(regions_of_several_kinds);
     RUN(many_regions);
     RUN(more_regions_than_windows);
     RUN(staging_waits_while_turns_are_lent);

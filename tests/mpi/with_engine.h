@@ -17,6 +17,7 @@
 #include "front/context.h"
 #include "harness.h"
 #include "with_geometry.h"
+#include "with_regions.h"
 
 #define BLOCKS 4
 #define BLOCK_TOKENS 16
@@ -60,7 +61,8 @@ static inline void engine_cache(struct engine *e, const baton_driver_t *driver)
     }
     void *device = calloc(1, g.bytes);
     engine_need(baton_driver_set(e->b, driver));
-    engine_need(baton_cache_wrap(e->b, &g, BATON_MEMORY_DEVICE, &device, &g.bytes, 1, &e->cache));
+    const baton_region_t region = region_of(BATON_MEMORY_DEVICE, device, g.bytes);
+    engine_need(baton_cache_wrap(e->b, &g, &region, 1, &e->cache));
 }
 
 /* With a reactor of its own. */

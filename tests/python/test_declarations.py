@@ -24,7 +24,6 @@ HEADER = SOURCE / "include" / "baton.h"
 NOT_CALLED = {
     "baton_log_set": "the reactor would wait for the interpreter's lock at each line",
     "baton_strerror": "exceptions have the text from the header",
-    "baton_driver_set": "the thread that moves blocks would wait for the interpreter's lock at each copy",
     "baton_errname": "exceptions are called by their names",
     "baton_event_name": "enumerations have names",
     "baton_status_name": "enumerations have names",

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 import traceback
+from dataclasses import replace
 
 import numpy
 
@@ -53,7 +54,7 @@ class Rank:
             self.cache = context.wrap(geometry, self.owned("private"))
         else:
             kind = baton.Memory.SHARED if "shared" in memory else baton.Memory.HOST
-            self.cache = context.wrap(geometry, self.owned(memory), kind)
+            self.cache = context.wrap(geometry, [replace(o, memory=kind) for o in self.owned(memory)])
             context.start()
         until = time.monotonic() + 20
         while not context.cache_ready():

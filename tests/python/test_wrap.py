@@ -230,7 +230,7 @@ class Wrap(unittest.TestCase):
         os.close(fd)
         array = numpy.frombuffer(mapping, numpy.float32).reshape(SHAPE)
         with opened() as context:
-            context.wrap(geometry(), owned(array), baton.Memory.SHARED)
+            context.wrap(geometry(), owned(array, memory=baton.Memory.SHARED))
             del array
             context.start()
             with self.assertRaises(BufferError):
@@ -296,11 +296,11 @@ class Wrap(unittest.TestCase):
                 with self.subTest(name), self.assertRaises(errors):
                     context.wrap(geometry(dtype="f64", elem_bytes=8) if "objects" in name else geometry(), arrays)
             with self.assertRaises(baton.EINVAL):
-                context.wrap(geometry(), owned(zeros()), 17)
+                context.wrap(geometry(), owned(zeros(), memory=17))
             with self.assertRaisesRegex(baton.EINVAL, "are the most"):
                 context.wrap(geometry(), [Owned(str(i), 0, zeros()) for i in range(baton.TENSORS_MAX + 1)])
             with self.assertRaises(baton.EINVAL):  # private memory cannot be mapped by others
-                context.wrap(geometry(), owned(zeros()), baton.Memory.SHARED)
+                context.wrap(geometry(), owned(zeros(), memory=baton.Memory.SHARED))
             context.wrap(geometry(), owned(zeros()))
             with self.assertRaises(baton.ENOSYS):
                 context.wrap(geometry(), owned(zeros()))

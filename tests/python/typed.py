@@ -24,7 +24,9 @@ def right(context: baton.Context, geometry: baton.Geometry) -> list[int]:
             print(event.status.name, event.path_bytes.get(baton.Path.SHM, 0), event.attach[0])
     cache: baton.Cache = context.create_cache(geometry, baton.Layout.NHD | baton.Layout.KV_BLOCK)
     array: numpy.ndarray[Any, Any] = cache.array("layer.0")
-    context.wrap(geometry, [baton.Owned("layer.0", 0, array, "block plane head token channel")])
+    context.set_driver("libmine.so", "driver")
+    context.wrap(geometry, [baton.Owned("layer.0", 0, array, "block plane head token channel"),
+                            baton.Owned("layer.1", 1, array, memory=baton.Memory.DEVICE, device=1)])
     baton.Context(baton.OpenParams("prefill0", baton.Role.PREFILL, flags=baton.OpenFlags.CACHE_LATER), MPI.COMM_WORLD)
     return [call, context.stats().wants, *(rank for engine in context.engines() for rank in engine.ranks)]
 

@@ -100,7 +100,7 @@ static struct scene *scene_create(bool write, bool sieved)
     assert_int_equal(plan_compile(&s->src, &s->dst, &box, 1, &s->plan, &why), 0);
     const struct plan_tables tables = {.num = 1, .table = {{ids, 8, 0}}};
     assert_int_equal(plan_transfer_init(&s->transfer, s->plan, 0, 8 * TOKENS, &tables, &tables, &why), 0);
-    s->region = (struct path_region){0, pool_bytes};
+    s->region = (struct path_region){0, pool_bytes, false};
     s->theirs = (struct path_regions){.num = 1, .region = &s->region};
     s->leg = (struct path_leg){PEER, write, 1, &s->transfer, &s->cursor, &s->theirs, 0};
     s->owner = with_rma_create(&s->settings, &s->quirks, 0, 2, pools[0], pool_bytes);

@@ -40,7 +40,7 @@ struct with_rma *with_rma_create(const struct settings *settings, const struct q
     w->windows.shared = MPI_WIN_NULL;
     w->windows.overlay = fake_window();
     w->windows.segment = pool;
-    w->windows.pool = (struct path_region){(uint64_t)(uintptr_t)pool, pool_bytes};
+    w->windows.pool = (struct path_region){(uint64_t)(uintptr_t)pool, pool_bytes, false};
     w->windows.mine = (struct path_regions){.num = 1, .region = &w->windows.pool};
     w->windows.segments = calloc(ranks, sizeof *w->windows.segments);
     if (w->windows.segments == NULL || rma_init(&w->rma, &w->world, &w->windows, quirks) != 0)

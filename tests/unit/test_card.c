@@ -20,7 +20,7 @@
 #define SPARE_AT 3
 #define LENGTH_AT 4
 #define SUM_AT 8
-#define REGION_BYTES 44
+#define REGION_BYTES 49
 #define BODY_AT 16
 #define FLAG_AT (BODY_AT + 8 + 12 + 32 + 28) /* has_geometry */
 #define MODEL_AT (FLAG_AT + 4)
@@ -108,12 +108,13 @@ static void assert_same_card(const struct wire_card *a, const struct wire_card *
     assert_true(a->pool_offset == b->pool_offset && a->pool_bytes == b->pool_bytes);
     assert_true(a->features == b->features && a->index_offset == b->index_offset && a->index_slots == b->index_slots);
     assert_true(a->words_offset == b->words_offset && a->words_slots == b->words_slots);
-    assert_true(a->memory == b->memory && a->segment == b->segment);
+    assert_true(a->segment == b->segment);
     assert_int_equal(a->num_regions, b->num_regions);
     for (uint32_t i = 0; i < a->num_regions; i++) {
         const struct wire_region *x = &a->regions[i], *y = &b->regions[i];
         assert_true(x->address == y->address && x->bytes == y->bytes && x->descriptor == y->descriptor);
         assert_true(x->device == y->device && x->inode == y->inode && x->offset == y->offset);
+        assert_true(x->memory == y->memory && x->ordinal == y->ordinal);
     }
     assert_int_equal(a->has_geometry, b->has_geometry);
     const baton_geometry_t *g = &a->geometry, *h = &b->geometry;
@@ -166,12 +167,13 @@ static void every_card_comes_back(void **state)
     assert_comes_back(&card);
     static struct wire_region regions[BATON_REGIONS_MAX]; /* the largest card that there is */
     for (uint32_t i = 0; i < BATON_REGIONS_MAX; i++)
-        regions[i] = (struct wire_region){UINT64_MAX - i, i, WIRE_NO_FILE - i % 2, i + 3, i + 4, UINT64_MAX - i};
+        regions[i] = (struct wire_region){
+            UINT64_MAX - i, i, WIRE_NO_FILE - i % 2, i + 3, i + 4, UINT64_MAX - i, i % (BATON_MEMORY_SHARED + 1),
+            i + 5};
     for (uint32_t i = 0; i < BATON_TENSORS_MAX; i++)
         memset(tensors[i].name, 'n', BATON_NAME_MAX - 1);
     card.regions = regions;
     card.num_regions = BATON_REGIONS_MAX;
-    card.memory = BATON_MEMORY_SHARED;
     card.segment = UINT64_C(0x9192939495969798);
     assert_comes_back(&card);
 }
@@ -180,7 +182,7 @@ static void regions_are_checked(void **state)
 {
     (void)state;
     baton_tensor_t tensors[2];
-    struct wire_region region = {UINT64_C(1) << 40, 1 << 20, 7, 8, 9, 10};
+    struct wire_region region = {UINT64_C(1) << 40, 1 << 20, 7, 8, 9, 10, BATON_MEMORY_DEVICE, 11};
     struct wire_card card = card_of(2, tensors, 0), got;
     static uint8_t bytes[WIRE_CARD_MAX];
     card.regions = &region;
@@ -196,7 +198,9 @@ static void regions_are_checked(void **state)
                  {count_at, BATON_REGIONS_MAX + 1, 4, BATON_EMESSAGE},
                  {count_at, UINT32_MAX, 4, BATON_EMESSAGE},
                  {count_at + 4, UINT64_MAX - 100, 8, BATON_EMESSAGE}, /* past the end of all addresses */
-                 {count_at + 12, UINT64_MAX, 8, BATON_EMESSAGE}};
+                 {count_at + 12, UINT64_MAX, 8, BATON_EMESSAGE},
+                 {count_at + 4 + 44, BATON_MEMORY_SHARED, 1, 0},
+                 {count_at + 4 + 44, BATON_MEMORY_SHARED + 1, 1, BATON_EMESSAGE}}; /* no kind of memory */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wire_card_encode(&card, bytes, sizeof bytes);
         bytes_store(bytes + cases[i].at, cases[i].value, cases[i].width);

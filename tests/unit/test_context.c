@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "with_geometry.h"
 #include "with_node.h"
+#include "with_regions.h"
 #include "with_tune.h"
 
 enum { BLOCKS = 8, BLOCK_TOKENS = 16, REQUESTS = 20 };
@@ -64,7 +65,8 @@ static int declare(struct engine *e)
     if (rc != 0 || e->flags == 0)
         return rc != 0 ? rc : baton_cache_create(e->b, &g, BATON_MEMORY_HOST, &e->cache);
     e->memory = aligned_alloc(4096, g.bytes); /* a cache that comes late is the engine's own */
-    return baton_cache_wrap(e->b, &g, BATON_MEMORY_HOST, &e->memory, &g.bytes, 1, &e->cache);
+    const baton_region_t region = region_of(BATON_MEMORY_HOST, e->memory, g.bytes);
+    return baton_cache_wrap(e->b, &g, &region, 1, &e->cache);
 }
 
 static void *bring_up(void *arg)

@@ -126,7 +126,8 @@ static const baton_tensor_t tensor = {.name = "layer.0",
                                       .planes = 2,
                                       .head_size = 0x41424344,
                                       .elem_bytes = 4};
-static struct wire_region region = {UINT64_C(0x5152535455565758), 0x61626364, 7, 8, 9, 10};
+static struct wire_region region = {UINT64_C(0x5152535455565758), 0x61626364, 7, 8, 9, 10,
+                                    BATON_MEMORY_DEVICE,          0x71727374};
 static const struct wire_card card = {
     .member = UINT64_C(0x0102030405060708),
     .board_offset = UINT64_C(0x1112131415161718),
@@ -140,7 +141,6 @@ static const struct wire_card card = {
     .index_slots = 0x91929394,
     .words_offset = UINT64_C(0xa1a2a3a4a5a6a7a8),
     .words_slots = 0xb1b2b3b4,
-    .memory = BATON_MEMORY_SHARED,
     .segment = UINT64_C(0xc1c2c3c4c5c6c7c8),
     .num_regions = 1,
     .regions = &region,
@@ -160,7 +160,7 @@ static const struct wire_card card = {
                  .splits = {{7, 8, 9}, {13, 14, 15}},
                  .num_tensors = 1,
                  .tensors = &tensor}};
-static const char card_hex[] = "42430100 90010000 deddca84 43e8d1ae 08070605 04030201 18171615 14131211 "
+static const char card_hex[] = "42430100 94010000 876104a6 ae0fa4a4 08070605 04030201 18171615 14131211 "
                                "24232221 38373635 34333231 48474645 44434241 58575655 54535251 68676665 "
                                "64636261 74737271 88878685 84838281 94939291 a8a7a6a5 a4a3a2a1 b4b3b2b1 "
                                "01000000 6c6c616d 612d3300 00000000 00000000 00000000 00000000 00000000 "
@@ -170,9 +170,9 @@ static const char card_hex[] = "42430100 90010000 deddca84 43e8d1ae 08070605 040
                                "00000110 00000020 00000040 00000002 07000000 08000000 09000000 0d000000 "
                                "0e000000 0f000000 01000000 076c6179 65722e30 04030201 14131211 28272625 "
                                "24232221 00000000 00000080 ffffffff ffffff7f ffffffff ffffffff 00000000 "
-                               "00000000 38373635 34333231 01010200 00004443 42410403 c8c7c6c5 c4c3c2c1 "
-                               "01000000 58575655 54535251 64636261 00000000 07000000 08000000 00000000 "
-                               "09000000 00000000 0a000000 00000000";
+                               "00000000 38373635 34333231 01010200 00004443 424104c8 c7c6c5c4 c3c2c101 "
+                               "00000058 57565554 53525164 63626100 00000007 00000008 00000000 00000009 "
+                               "00000000 0000000a 00000000 00000002 74737271";
 
 static void a_card_stays_as_it_is(void **state)
 {

@@ -16,6 +16,7 @@
 #include "memory/near.h"
 #include "memory/own.h"
 #include "with_owner.h"
+#include "with_regions.h"
 
 enum { FILES = 300, SAMPLE = 256, SEGMENT = 8192, NONE = BATON_REGIONS_MAX };
 
@@ -53,7 +54,8 @@ static void life(struct owner *self, void *arg)
         bytes[i] = page;
         *(uint32_t *)bases[i] = mark_of(i);
     }
-    const struct memory_wish wish = {BATON_MEMORY_HOST, bases, bytes, t->num};
+    static baton_region_t regions[BATON_REGIONS_MAX];
+    const struct memory_wish wish = {regions_of(regions, BATON_MEMORY_HOST, bases, bytes, t->num), t->num};
     owner_need(memory_own_create(&wish, &none, 0, &m) == 0 && m->num == t->num);
     memcpy(t->regions, m->regions, t->num * sizeof *t->regions);
     if (t->gone != NONE)
@@ -70,11 +72,8 @@ static void find(struct told *t, struct owner *owner, struct memory_near *near)
     owner_start(owner, life, t);
     struct process process = process_of(owner->id);
     process.sample = (struct process_sample){segment + SAMPLE, (uint64_t)(uintptr_t)segment + SAMPLE};
-    const struct wire_card card = {.has_geometry = 1,
-                                   .memory = BATON_MEMORY_HOST,
-                                   .segment = (uint64_t)(uintptr_t)segment,
-                                   .num_regions = t->num,
-                                   .regions = t->regions};
+    const struct wire_card card = {
+        .has_geometry = 1, .segment = (uint64_t)(uintptr_t)segment, .num_regions = t->num, .regions = t->regions};
     const struct memory_segment where = {segment, SEGMENT, &process};
     assert_int_equal(memory_near_find(near, &card, &where), 0);
     process_forget(&process);
@@ -92,11 +91,12 @@ static void test_a_file_for_each_region(void **state)
     *t = (struct told){.num = FILES, .gone = NONE, .is_shared = true};
     find(t, &owner, &near);
     assert_string_equal(near.why, "");
-    assert_int_equal(near.read.reach, MEMORY_MAPPED);
     assert_int_equal(near.num_mappings, FILES);
-    assert_int_equal(near.write.reach, MEMORY_MAPPED);
-    for (uint32_t i = 0; i < FILES; i++)
+    for (uint32_t i = 0; i < FILES; i++) {
+        assert_int_equal(near.read.reach[i], MEMORY_MAPPED);
+        assert_int_equal(near.write.reach[i], MEMORY_MAPPED);
         assert_int_equal(*(const uint32_t *)near.read.bases[i], mark_of(i));
+    }
     memory_near_fini(&near);
     owner_end(&owner);
     munmap(t, sizeof *t);
@@ -110,11 +110,12 @@ static void attach(uint32_t num, uint32_t gone)
     char why[96];
     *t = (struct told){.num = num, .gone = gone};
     find(t, &owner, &near);
-    assert_int_equal(near.read.reach, gone == NONE ? MEMORY_ATTACHED : MEMORY_OUT_OF_REACH);
-    if (gone == NONE) {
-        for (uint32_t i = 0; i < num; i++)
-            assert_int_equal((uintptr_t)near.read.bases[i], t->regions[i].address);
-    } else {
+    for (uint32_t i = 0; i < num; i++) {
+        assert_int_equal(near.read.reach[i], i == gone ? MEMORY_OUT_OF_REACH : MEMORY_ATTACHED);
+        assert_int_equal(near.write.reach[i], near.read.reach[i]);
+        assert_int_equal((uintptr_t)near.read.bases[i], i == gone ? 0 : t->regions[i].address);
+    }
+    if (gone != NONE) {
         snprintf(why, sizeof why, "region %u cannot be read by cross-memory attach: Bad address", (unsigned)gone);
         assert_string_equal(near.why, why);
     }

@@ -25,6 +25,7 @@
 #include "memory/own.h"
 #include "with_descriptors.h"
 #include "with_owner.h"
+#include "with_regions.h"
 
 enum { REGIONS = 4, SAMPLE = 256, SEGMENT = 8192, NOBODY = 65534 };
 enum how { PRIVATE, MEMFD, TWO_FILES, MIXED, HUGE_PAGES, ONLY_READ };
@@ -122,7 +123,8 @@ static void life(struct owner *self, void *arg)
     if (t->user != 0)
         owner_need(setgid(t->user) == 0 && setuid(t->user) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0);
     make(t, bases, bytes);
-    const struct memory_wish wish = {BATON_MEMORY_HOST, bases, bytes, REGIONS};
+    baton_region_t regions[REGIONS];
+    const struct memory_wish wish = {regions_of(regions, BATON_MEMORY_HOST, bases, bytes, REGIONS), REGIONS};
     owner_need(memory_own_create(&wish, &none, 0, &m) == 0 && m->num == REGIONS);
     t->num = m->num;
     memcpy(t->regions, m->regions, sizeof t->regions);
@@ -166,7 +168,6 @@ static void world_start(struct world *w)
 {
     owner_start(&w->owner, life, w->told);
     w->card = (struct wire_card){.has_geometry = 1,
-                                 .memory = BATON_MEMORY_HOST,
                                  .segment = (uint64_t)(uintptr_t)w->segment,
                                  .num_regions = w->told->num,
                                  .regions = w->told->regions};
@@ -206,21 +207,31 @@ static void peek(const struct world *w, uint64_t address, uint8_t *out, uint64_t
     assert_int_equal(process_vm_readv(w->owner.id, &mine, 1, &theirs, 1, 0), bytes);
 }
 
+/* By which way all regions of a cache are reached. */
+static enum memory_reach reach_of(const struct memory_near *n, const struct memory_way *way)
+{
+    for (uint32_t i = 1; i < n->regions.num; i++)
+        assert_int_equal(way->reach[i], way->reach[0]);
+    return n->regions.num > 0 ? way->reach[0] : MEMORY_OUT_OF_REACH;
+}
+
 /* What is reached is the owner's memory: its bytes are there and, where that is permitted, mine arrive. */
 static void assert_bytes(struct world *w)
 {
     uint8_t bytes[8192 * 16];
     for (uint32_t i = 0; i < w->card.num_regions; i++) {
         const struct wire_region *r = &w->told->regions[i];
+        if (w->near.read.reach[i] == MEMORY_OUT_OF_REACH)
+            continue;
         assert_true(r->bytes <= sizeof bytes);
         assert_true(w->near.regions.num == w->card.num_regions && w->near.regions.region[i].bytes == r->bytes);
-        if (w->near.read.reach == MEMORY_MAPPED)
+        if (w->near.read.reach[i] == MEMORY_MAPPED)
             memcpy(bytes, w->near.read.bases[i], r->bytes);
         else
             peek(w, (uint64_t)(uintptr_t)w->near.read.bases[i], bytes, r->bytes);
         for (uint64_t k = 0; k < r->bytes; k++)
             assert_int_equal(bytes[k], byte_of(made_of(w, i), k));
-        if (w->near.read.reach == MEMORY_MAPPED && w->near.write.reach == MEMORY_MAPPED) {
+        if (w->near.read.reach[i] == MEMORY_MAPPED && w->near.write.reach[i] == MEMORY_MAPPED) {
             uint8_t there[2];
             w->near.read.bases[i][0] = (char)(i + 201);
             w->near.read.bases[i][r->bytes - 1] = (char)(i + 101);
@@ -256,8 +267,8 @@ static void expect(enum how how, enum then then, enum memory_reach reach, uint32
     world_start(&w);
     int before = num_ranges();
     assert_int_equal(find(&w), 0);
-    assert_int_equal(w.near.read.reach, reach);
-    assert_int_equal(w.near.write.reach, reach);
+    assert_int_equal(reach_of(&w.near, &w.near.read), reach);
+    assert_int_equal(reach_of(&w.near, &w.near.write), reach);
     assert_int_equal(w.near.num_mappings, mappings);
     if (why != NULL)
         assert_why(&w, why);
@@ -292,7 +303,7 @@ static void test_any_number_of_regions(void **state)
         world_start(&w);
         w.card.num_regions = num;
         assert_int_equal(find(&w), 0);
-        assert_int_equal(w.near.read.reach, MEMORY_MAPPED);
+        assert_int_equal(reach_of(&w.near, &w.near.read), MEMORY_MAPPED);
         assert_int_equal(w.near.num_mappings, 1);
         assert_bytes(&w);
         world_fini(&w);
@@ -305,7 +316,28 @@ static void test_what_is_attached(void **state)
     if (!owner_can_attach())
         skip();
     expect(PRIVATE, NOTHING, MEMORY_ATTACHED, 0, "region 0 is private memory");
-    expect(MIXED, NOTHING, MEMORY_ATTACHED, 0, "is private memory");
+}
+
+/* Each region goes its own way. */
+static void test_private_and_shared(void **state)
+{
+    (void)state;
+    struct world w;
+    if (!owner_can_attach())
+        skip();
+    world_init(&w, MIXED, NOTHING);
+    world_start(&w);
+    assert_int_equal(find(&w), 0);
+    for (uint32_t i = 0; i < REGIONS; i++) {
+        const bool is_private = w.told->regions[i].descriptor == WIRE_NO_FILE;
+        assert_int_equal(is_private, made_of(&w, i) % 2);
+        assert_int_equal(w.near.read.reach[i], is_private ? MEMORY_ATTACHED : MEMORY_MAPPED);
+        assert_int_equal(w.near.write.reach[i], is_private ? MEMORY_ATTACHED : MEMORY_MAPPED);
+    }
+    assert_int_equal(w.near.num_mappings, 1);
+    assert_why(&w, "is private memory");
+    assert_bytes(&w);
+    world_fini(&w);
 }
 
 static void test_a_file_that_changed(void **state)
@@ -348,8 +380,8 @@ static void test_a_sealed_file(void **state)
         skip();
     seal(&w);
     assert_int_equal(find(&w), 0);
-    assert_int_equal(w.near.read.reach, MEMORY_MAPPED);
-    assert_int_equal(w.near.write.reach, MEMORY_ATTACHED);
+    assert_int_equal(reach_of(&w.near, &w.near.read), MEMORY_MAPPED);
+    assert_int_equal(reach_of(&w.near, &w.near.write), MEMORY_ATTACHED);
     assert_why(&w, "region 0 can be mapped for reading alone");
     assert_bytes(&w);
     for (uint32_t i = 0; i < REGIONS; i++) {
@@ -370,8 +402,9 @@ static void test_a_sealed_file_that_cannot_be_attached(void **state)
     seal(&w);
     w.card.segment += 64;
     assert_int_equal(find(&w), 0);
-    assert_int_equal(w.near.read.reach, MEMORY_MAPPED);
-    assert_int_equal(w.near.write.reach, MEMORY_OUT_OF_REACH);
+    assert_int_equal(reach_of(&w.near, &w.near.read), MEMORY_MAPPED);
+    assert_int_equal(reach_of(&w.near, &w.near.write), MEMORY_OUT_OF_REACH);
+    assert_false(memory_near_is_writable(&w.near));
     assert_why(&w, "other bytes are there");
     assert_bytes(&w);
     world_fini(&w);
@@ -379,7 +412,11 @@ static void test_a_sealed_file_that_cannot_be_attached(void **state)
 
 /* ---- cards that lie ---------------------------------------------------------------------------------------------- */
 
-static void lie(enum how how, void (*spoil)(struct wire_card *card), enum memory_reach reach, const char *why)
+#define ALL ((1u << REGIONS) - 1)
+
+/* Those `of` the regions (bits) are reached so, and the others so. */
+static void lie(enum how how, void (*spoil)(struct wire_card *card), unsigned of, enum memory_reach reach,
+                enum memory_reach others, const char *why)
 {
     struct world w;
     const int open_before = descriptors_open();
@@ -387,9 +424,17 @@ static void lie(enum how how, void (*spoil)(struct wire_card *card), enum memory
     world_start(&w);
     spoil(&w.card);
     assert_int_equal(find(&w), 0);
-    assert_int_equal(w.near.read.reach, reach);
-    assert_int_equal(w.near.num_mappings, 0);
+    for (uint32_t i = 0; i < REGIONS; i++) {
+        const enum memory_reach is = (of & 1u << i) != 0 ? reach : others;
+        assert_int_equal(w.near.read.reach[i], is);
+        assert_int_equal(w.near.write.reach[i], is);
+        assert_int_equal(w.near.read.bases[i] == NULL, is == MEMORY_OUT_OF_REACH);
+    }
+    assert_true(memory_near_is_writable(&w.near));
+    assert_int_equal(w.near.num_mappings, reach == MEMORY_MAPPED || others == MEMORY_MAPPED);
     assert_why(&w, why);
+    if (of != ALL)
+        assert_bytes(&w);
     world_fini(&w);
     assert_int_equal(descriptors_open(), open_before);
 }
@@ -432,7 +477,7 @@ static void no_segment(struct wire_card *card)
 
 static void a_device_instead(struct wire_card *card)
 {
-    card->memory = BATON_MEMORY_DEVICE;
+    card->regions[1].memory = BATON_MEMORY_DEVICE;
 }
 
 static void test_cards_that_lie(void **state)
@@ -440,14 +485,32 @@ static void test_cards_that_lie(void **state)
     (void)state;
     if (!owner_can_attach())
         skip();
-    lie(MEMFD, another_inode, MEMORY_ATTACHED, "region 1 cannot be mapped: Stale file handle");
-    lie(MEMFD, past_the_end, MEMORY_ATTACHED, "cannot be mapped");
-    lie(MEMFD, no_descriptor, MEMORY_ATTACHED, "region 0 cannot be mapped: No such file or directory");
-    lie(MEMFD, too_long, MEMORY_OUT_OF_REACH, "region 3 cannot be read");
-    lie(PRIVATE, another_address, MEMORY_OUT_OF_REACH, "region 1 cannot be read by cross-memory attach: Bad address");
-    lie(PRIVATE, another_segment, MEMORY_OUT_OF_REACH, "other bytes are there");
-    lie(PRIVATE, no_segment, MEMORY_OUT_OF_REACH, "cross-memory attach to process");
-    lie(PRIVATE, a_device_instead, MEMORY_OUT_OF_REACH, "a device's memory");
+    const enum memory_reach out = MEMORY_OUT_OF_REACH;
+    lie(MEMFD, another_inode, 1u << 1, MEMORY_ATTACHED, MEMORY_MAPPED, "region 1 cannot be mapped: Stale file handle");
+    lie(MEMFD, past_the_end, ALL, MEMORY_ATTACHED, out, "cannot be mapped");
+    lie(MEMFD, no_descriptor, ALL, MEMORY_ATTACHED, out, "region 0 cannot be mapped: No such file or directory");
+    lie(MEMFD, too_long, 1u << 3, out, MEMORY_ATTACHED, "region 3 cannot be read");
+    lie(PRIVATE, another_address, 1u << 1, out, MEMORY_ATTACHED,
+        "region 1 cannot be read by cross-memory attach: Bad address");
+    lie(PRIVATE, another_segment, ALL, out, out, "other bytes are there");
+    lie(PRIVATE, no_segment, ALL, out, out, "cross-memory attach to process");
+    lie(MEMFD, a_device_instead, 1u << 1, out, MEMORY_MAPPED, "region 1 is a device's memory");
+}
+
+static void a_device_in_its_files(struct wire_card *card)
+{
+    for (uint32_t i = 0; i < REGIONS; i++)
+        card->regions[i].memory = BATON_MEMORY_DEVICE;
+}
+
+/* A device's memory is neither mapped nor attached, whatever else the card says of it. */
+static void test_a_device(void **state)
+{
+    (void)state;
+    if (!owner_can_attach())
+        skip();
+    lie(MEMFD, a_device_in_its_files, ALL, MEMORY_OUT_OF_REACH, MEMORY_OUT_OF_REACH, "region 0 is a device's memory");
+    lie(PRIVATE, a_device_instead, 1u << 1, MEMORY_OUT_OF_REACH, MEMORY_ATTACHED, "region 0 is private memory");
 }
 
 /* The id of another process: its bytes at that place are others, or there are none. */
@@ -468,7 +531,7 @@ static void test_another_process(void **state)
     w.process = process_by(&w, other.owner.id, mine);
     const struct memory_segment segment = {mine, SEGMENT, &w.process};
     assert_int_equal(memory_near_find(&w.near, &w.card, &segment), 0);
-    assert_int_equal(w.near.read.reach, MEMORY_OUT_OF_REACH);
+    assert_int_equal(reach_of(&w.near, &w.near.read), MEMORY_OUT_OF_REACH);
     assert_why(&w, "other bytes are there");
     free(mine);
     world_fini(&other);
@@ -503,8 +566,8 @@ static void test_a_process_that_ends_under_way(void **state)
     dying = &w;
     assert_int_equal(find(&w), 0);
     assert_null(dying);
-    assert_int_equal(w.near.read.reach, MEMORY_OUT_OF_REACH);
-    assert_int_equal(w.near.write.reach, MEMORY_OUT_OF_REACH);
+    assert_int_equal(reach_of(&w.near, &w.near.read), MEMORY_OUT_OF_REACH);
+    assert_int_equal(reach_of(&w.near, &w.near.write), MEMORY_OUT_OF_REACH);
     assert_why(&w, "ended while");
     world_fini(&w);
 }
@@ -522,9 +585,9 @@ static int ask(void *arg)
     struct asked *a = arg;
     if (find(a->w) != 0)
         return 90;
-    if (a->w->near.read.reach == MEMORY_MAPPED)
+    if (reach_of(&a->w->near, &a->w->near.read) == MEMORY_MAPPED)
         return 0;
-    if (a->w->near.read.reach != MEMORY_OUT_OF_REACH)
+    if (reach_of(&a->w->near, &a->w->near.read) != MEMORY_OUT_OF_REACH)
         return 91;
     if (strstr(a->w->near.why, a->says) != NULL)
         return 1;
@@ -578,7 +641,7 @@ static void test_processes_that_are_not_known(void **state)
     owner_end(&w.owner);
     w.owner.id = 0;
     assert_int_equal(find(&w), 0);
-    assert_int_equal(w.near.read.reach, MEMORY_OUT_OF_REACH);
+    assert_int_equal(reach_of(&w.near, &w.near.read), MEMORY_OUT_OF_REACH);
     assert_why(&w, "process");
     world_fini(&w);
 }
@@ -594,8 +657,8 @@ static void test_what_lies_in_the_segment(void **state)
     struct wire_card card = {.has_geometry = 1, .pool_offset = 4096, .pool_bytes = 4096};
     const struct memory_segment segment = {bytes, sizeof bytes, &nobody};
     assert_int_equal(memory_near_find(&n, &card, &segment), 0);
-    assert_int_equal(n.read.reach, MEMORY_MAPPED);
-    assert_true(n.write.reach == MEMORY_MAPPED && n.why[0] == '\0');
+    assert_int_equal(reach_of(&n, &n.read), MEMORY_MAPPED);
+    assert_true(reach_of(&n, &n.write) == MEMORY_MAPPED && n.why[0] == '\0');
     assert_ptr_equal(n.read.bases[0], bytes + 4096);
     assert_true(n.regions.num == 1 && n.regions.region[0].bytes == 4096);
     memory_near_fini(&n);
@@ -607,7 +670,7 @@ static void test_what_lies_in_the_segment(void **state)
     memory_near_fini(&n);
     card = (struct wire_card){.pool_offset = UINT64_MAX}; /* no cache: nothing is read of it */
     assert_int_equal(memory_near_find(&n, &card, &segment), 0);
-    assert_int_equal(n.read.reach, MEMORY_OUT_OF_REACH);
+    assert_int_equal(reach_of(&n, &n.read), MEMORY_OUT_OF_REACH);
     memory_near_fini(&n);
 }
 
@@ -617,6 +680,8 @@ int main(void)
         cmocka_unit_test(test_what_is_mapped),
         cmocka_unit_test(test_any_number_of_regions),
         cmocka_unit_test(test_what_is_attached),
+        cmocka_unit_test(test_private_and_shared),
+        cmocka_unit_test(test_a_device),
         cmocka_unit_test(test_a_file_that_changed),
         cmocka_unit_test(test_huge_pages),
         cmocka_unit_test(test_a_sealed_file),

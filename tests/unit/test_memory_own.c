@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "memory/own.h"
 #include "with_bytes.h"
+#include "with_regions.h"
 
 enum { PAGES = 48, FILES = 3, FILE_PAGES = 64, ROUNDS = 400 };
 enum { HOLE = -2, PRIVATE = -1 }; /* else the number of a file */
@@ -199,7 +200,8 @@ static void one_round(uint64_t seed)
     }
     baton_tensor_t before[BATON_REGIONS_MAX];
     memcpy(before, tensors, sizeof before);
-    const struct memory_wish wish = {BATON_MEMORY_HOST, bases, bytes, n};
+    static baton_region_t regions[BATON_REGIONS_MAX];
+    const struct memory_wish wish = {regions_of(regions, BATON_MEMORY_HOST, bases, bytes, n), n};
     int rc = memory_own_create(&wish, tensors, n, &m);
     assert_int_equal(rc, has_hole ? BATON_EINVAL : 0);
     if (rc == 0) {
@@ -242,8 +244,9 @@ static void test_random_regions(void **state)
 
 static int own(baton_memory_t kind, void *const *bases, const uint64_t *bytes, uint32_t n, struct memory_own **m)
 {
+    static baton_region_t regions[BATON_REGIONS_MAX];
     baton_tensor_t none;
-    return memory_own_create(&(struct memory_wish){kind, bases, bytes, n}, &none, 0, m);
+    return memory_own_create(&(struct memory_wish){regions_of(regions, kind, bases, bytes, n), n}, &none, 0, m);
 }
 
 static void *map(uint64_t pages, int protection, int flags, int descriptor)
@@ -321,6 +324,50 @@ static void test_a_device(void **state)
     memory_own_destroy(m);
 }
 
+/*
+ * Regions of several kinds, between which a device's addresses lie. The kernel is asked about the host's alone, and
+ * what touches is joined where it is of one kind of one device.
+ */
+static void test_kinds_side_by_side(void **state)
+{
+    (void)state;
+    struct memory_own *m = NULL;
+    baton_tensor_t tensors[6] = {{.region = 0}, {.region = 1}, {.region = 2},
+                                 {.region = 3}, {.region = 4}, {.region = 5}};
+    char *room = map(6, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    assert_int_equal(mprotect(room, page, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(mprotect(room + 4 * page, 2 * page, PROT_READ | PROT_WRITE), 0);
+    baton_region_t r[6];
+    for (uint32_t i = 0; i < 6; i++)
+        r[i] = region_of(i > 0 && i < 4 ? BATON_MEMORY_DEVICE : BATON_MEMORY_HOST, room + i * page, page);
+    r[3].device = 1;
+    assert_int_equal(memory_own_create(&(struct memory_wish){r, 6}, tensors, 6, &m), 0);
+    assert_int_equal(m->num, 4);
+    assert_int_equal(memory_own_devices(m), 2);
+    assert_true(m->is_writable);
+    static const struct {
+        uint64_t at, pages;
+        uint32_t memory, ordinal;
+    } joined[] = {{0, 1, BATON_MEMORY_HOST, 0},
+                  {1, 2, BATON_MEMORY_DEVICE, 0},
+                  {3, 1, BATON_MEMORY_DEVICE, 1},
+                  {4, 2, BATON_MEMORY_HOST, 0}};
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct wire_region *x = &m->regions[i];
+        assert_true(x->address == (uint64_t)(uintptr_t)room + joined[i].at * page &&
+                    x->bytes == joined[i].pages * page);
+        assert_true(x->memory == joined[i].memory && x->ordinal == joined[i].ordinal);
+        assert_int_equal(m->all.region[i].is_device, x->memory == BATON_MEMORY_DEVICE);
+    }
+    for (uint32_t i = 0; i < 6; i++) /* a tensor is where it was */
+        assert_true(m->regions[tensors[i].region].address + tensors[i].offset == (uint64_t)(uintptr_t)room + i * page);
+    memory_own_destroy(m);
+    r[4].kind = BATON_MEMORY_SHARED; /* which it is not: of one region alone */
+    assert_int_equal(memory_own_create(&(struct memory_wish){r, 6}, tensors, 6, &m), BATON_EINVAL);
+    assert_non_null(strstr(baton_errmsg(), "region 4 is not memory that other processes can map"));
+    munmap(room, 6 * page);
+}
+
 static void assert_refused(void *const *bases, const uint64_t *bytes, uint32_t n, const char *says)
 {
     struct memory_own *m = NULL;
@@ -377,9 +424,13 @@ static void test_huge_pages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_regions), cmocka_unit_test(test_as_many_as_may_be),
-        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_a_device),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_huge_pages),
+        cmocka_unit_test(test_random_regions),
+        cmocka_unit_test(test_as_many_as_may_be),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_a_device),
+        cmocka_unit_test(test_kinds_side_by_side),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_huge_pages),
     };
     page = (uint64_t)sysconf(_SC_PAGESIZE);
     return cmocka_run_group_tests(tests, NULL, NULL);

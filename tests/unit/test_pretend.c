@@ -176,13 +176,15 @@ static int touch(uint8_t *at)
     return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+static baton_geometry_t g = {.bytes = BYTES}, huge = {.bytes = UINT64_C(1) << 60};
+
 static void test_kinds(void **state)
 {
     (void)state;
     static const enum pretend_kind kinds[] = {PRETEND_PRIVATE, PRETEND_SHARED, PRETEND_DEVICE};
     for (int i = 0; i < 3; i++) {
         struct pretend p;
-        assert_int_equal(pretend_create(&p, kinds[i], BYTES), 0);
+        assert_int_equal(pretend_create(&p, kinds[i], &g, 0), 0);
         uint8_t *base = p.base;
         assert_int_equal((uintptr_t)base % (2 << 20), 0);
         for (int k = 0; k < BYTES; k++)
@@ -212,41 +214,90 @@ static void test_kinds(void **state)
         pretend_fini(&p);
     }
     struct pretend p = {.base = &p};
-    assert_int_equal(pretend_create(&p, PRETEND_PRIVATE, UINT64_C(1) << 60), BATON_ENOMEM);
+    assert_int_equal(pretend_create(&p, PRETEND_PRIVATE, &huge, 0), BATON_ENOMEM);
     assert_null(p.base);
-    assert_int_equal(pretend_create(&p, PRETEND_DEVICE, UINT64_C(1) << 60), BATON_ENOMEM);
+    assert_int_equal(pretend_create(&p, PRETEND_DEVICE, &huge, 0), BATON_ENOMEM);
     assert_null(p.driver);
     pretend_fini(&p);
+}
+
+/*
+ * Tensors that lie apart have regions of their own, whatever their order, and together these cover all. One that
+ * overlaps another shares its region.
+ */
+static void test_mixed(void **state)
+{
+    (void)state;
+    enum { TENSORS = 5, BLOCK_BYTES = 3000, TENSOR_BYTES = 4 * BLOCK_BYTES };
+    static const uint64_t offsets[TENSORS] = {3 * TENSOR_BYTES + 7, 0, TENSOR_BYTES, 2 * TENSOR_BYTES, BLOCK_BYTES / 2};
+    static const uint32_t regions[TENSORS] = {3, 0, 1, 2, 0};
+    baton_tensor_t tensors[TENSORS];
+    baton_geometry_t mixed = {.elem_bytes = 1,
+                              .planes = 1,
+                              .head_size = BLOCK_BYTES / 2,
+                              .groups = {{.block_tokens = 1, .num_blocks = 4}},
+                              .splits = {{.heads_total = 1, .head_count = 1}},
+                              .num_tensors = TENSORS,
+                              .tensors = tensors,
+                              .bytes = 5 * TENSOR_BYTES};
+    for (unsigned first = 0; first < 3; first++) {
+        struct pretend p;
+        for (int i = 0; i < TENSORS; i++)
+            tensors[i] = (baton_tensor_t){.offset = offsets[i], .stride = {.block = BLOCK_BYTES, .channel = 1}};
+        assert_int_equal(pretend_create(&p, PRETEND_MIXED, &mixed, first), 0);
+        assert_int_equal(p.num_regions, 4);
+        uint8_t *base = p.base, *at = base;
+        for (uint32_t i = 0; i < 4; at += p.regions[i++].bytes) {
+            const baton_region_t *r = &p.regions[i];
+            const bool is_device = (first + i) % 3 == 2;
+            assert_int_equal(r->kind, is_device ? BATON_MEMORY_DEVICE : BATON_MEMORY_HOST);
+            assert_ptr_equal(r->base, is_device ? (uint8_t *)p.wrapped + (at - base) : at);
+            uint8_t *middle = at + r->bytes / 2; /* in a page of this region alone */
+            assert_int_equal(touch(middle), 0);
+            assert_int_equal(*middle,
+                             (first + i) % 3 != 0); /* a child sees the same pages, or copies of private ones */
+            if (is_device)
+                assert_int_equal(touch(r->base), SIGSEGV);
+        }
+        assert_ptr_equal(at, base + mixed.bytes);
+        for (int i = 0; i < TENSORS; i++) {
+            assert_int_equal(tensors[i].region, regions[i]);
+            assert_int_equal((uint8_t *)p.regions[regions[i]].base + tensors[i].offset,
+                             (uint8_t *)(p.regions[regions[i]].kind == BATON_MEMORY_DEVICE ? p.wrapped : p.base) +
+                                 offsets[i]);
+        }
+        pretend_fini(&p);
+        assert_null(p.regions);
+    }
 }
 
 static void test_wishes(void **state)
 {
     (void)state;
+    baton_tensor_t tensor = {.stride = {.block = 1, .channel = 1}};
+    g = (baton_geometry_t){.elem_bytes = 1, .bytes = BYTES, .num_tensors = 1, .tensors = &tensor};
     static const struct {
         const char *wish;
         int result;
         bool is_device;
-    } cases[] = {{"private", 0, false},
-                 {"shared", 0, false},
-                 {"device", 0, true},
-                 {"", BATON_ESETTING, false},
-                 {"devices", BATON_ESETTING, false}};
+    } cases[] = {{"private", 0, false}, {"shared", 0, false},        {"device", 0, true},
+                 {"mixed", 0, true},    {"", BATON_ESETTING, false}, {"devices", BATON_ESETTING, false}};
     struct pretend *p = NULL;
     unsetenv("PRETEND_MEMORY");
-    assert_int_equal(pretend_room.create(BYTES, &p), 0);
+    assert_int_equal(pretend_room.create(&g, 0, &p), 0);
     assert_null(p);
     pretend_room.destroy(p);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         p = NULL;
         setenv("PRETEND_MEMORY", cases[i].wish, 1);
-        assert_int_equal(pretend_room.create(BYTES, &p), cases[i].result);
+        assert_int_equal(pretend_room.create(&g, 0, &p), cases[i].result);
         assert_int_equal(p != NULL, cases[i].result == 0);
         assert_int_equal(p != NULL && p->table.copy != NULL, cases[i].is_device);
         pretend_room.destroy(p);
     }
     setenv("PRETEND_MEMORY", "private", 1);
     p = NULL;
-    assert_int_equal(pretend_room.create(UINT64_C(1) << 60, &p), BATON_ENOMEM);
+    assert_int_equal(pretend_room.create(&huge, 0, &p), BATON_ENOMEM);
     assert_null(p);
 }
 
@@ -254,7 +305,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies), cmocka_unit_test(test_refuses), cmocka_unit_test(test_full),
-        cmocka_unit_test(test_order),  cmocka_unit_test(test_kinds),   cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_order),  cmocka_unit_test(test_kinds),   cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_wishes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 ENDS_WITH(baton_open_params_t, flags);
 ENDS_WITH(baton_engine_t, life);
 ENDS_WITH(baton_geometry_t, bytes);
+ENDS_WITH(baton_region_t, device);
 ENDS_WITH(baton_driver_t, poll);
 ENDS_WITH(baton_offer_params_t, reserved);
 ENDS_WITH(baton_append_params_t, tables);

@@ -47,7 +47,6 @@ struct rank {
     uint8_t *segment, *cache;
     struct path_region region;
     struct path_regions mine;
-    bool leads[2];
     struct below answers[EVENTS];
     int num_answers;
     /* the driver */
@@ -258,17 +257,16 @@ static void world_init(uint64_t seed, bool devices, uint64_t lent_ms)
     failure.what = NOTHING;
     for (uint32_t i = 0; i < 2; i++) {
         struct rank *r = &ranks[i];
-        *r = (struct rank){.self = i, .leads = {true, true}};
+        *r = (struct rank){.self = i};
         r->segment = calloc(1, SEGMENT_BYTES);
         r->cache = malloc(bytes);
         for (uint64_t k = 0; k < bytes; k++)
             r->cache[k] = (uint8_t)(k * 31 + k / 509 + i * 101);
-        r->region = (struct path_region){(uint64_t)(uintptr_t)r->cache, bytes};
+        r->region = (struct path_region){(uint64_t)(uintptr_t)r->cache, bytes, devices};
         r->mine = (struct path_regions){true, 1, &r->region};
         r->under = (struct path){.self = r, .read = under_read, .board = under_board, .park = under_park};
         r->driver = (baton_driver_t){sizeof r->driver, "test", r, driver_copy, driver_poll};
         const struct staged_wish wish = {.num_ranks = 2,
-                                         .leads = r->leads,
                                          .ground = {r, segment_of, send_note, sync_nothing},
                                          .area = r->segment + AREA_OFFSET,
                                          .area_offset = AREA_OFFSET,

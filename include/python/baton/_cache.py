@@ -27,7 +27,7 @@ class Cache:
 
     Views of memory that Baton allocated keep Context.close from closing as long as they live, whatever was made of
     them: slices, tensors, buffers. A number that was taken for an address keeps nothing. Of arrays that the engine owns
-    there are views too; those live as long as the engine likes.
+    there are views too, unless they lie on a device; those live as long as the engine likes.
     """
 
     def __init__(self, geometry: Geometry, arrays: dict[str, numpy.ndarray[Any, Any]] | None = None) -> None:
@@ -96,6 +96,8 @@ class Cache:
         kind = numpy.dtype(dtype)
         if kind.itemsize != size or kind.hasobject:
             raise EINVAL(f"{kind} has {kind.itemsize} bytes, and an element has {size}, none of them a reference")
+        if self._arrays is not None and t.name not in self._arrays:
+            raise EINVAL(f"{t.name} lies on a device, where only a driver may touch it")
         if self._arrays is not None:
             return self._arrays[t.name].view(dtype)
         group, split = g.groups[t.group], g.splits[t.split]

@@ -7,6 +7,7 @@ whoever closes knows from the count of references whether a thread is still insi
 """
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import select
@@ -310,7 +311,34 @@ class Context:
         open_contexts[self._address].append(self._cache)  # for _on_finalize, whoever else refers to it
         return self._cache
 
-    def wrap(self, geometry: Geometry, owned: Sequence[Owned], memory: Memory = Memory.HOST) -> Cache:
+    def _declare(self, what: str, kept: object, call: Callable[[list[Any]], int]) -> None:
+        """Hands something to the library that stays in memory with it, also after start."""
+        all_kept = open_contexts.get(self._address, [])
+        all_kept.append(kept)  # before the library knows of it
+        if self._is_started:  # other threads may poll meanwhile
+            with self._one_at_a_time(what):
+                rc = call([self._handle])
+        else:
+            rc = self._exclusively(what, call)
+        if rc < 0:
+            all_kept.remove(kept)
+            raise self._error(rc)
+
+    def set_driver(self, path: str | os.PathLike[str], symbol: str) -> None:
+        """Gives the driver of memory on devices, before the wrap that needs it: baton_driver_set(3).
+
+        It is the baton_driver_t of that name in the shared library at `path`, which stays loaded. It runs without the
+        interpreter.
+        """
+        try:
+            loaded = ctypes.CDLL(os.fspath(path))  # which is never unloaded
+            driver = ctypes.c_char.in_dll(loaded, symbol)
+        except (OSError, ValueError) as error:  # there is no such library, or no such name in it
+            raise EINVAL(f"the driver {symbol} of {os.fspath(path)}: {error}") from None
+        given = ffi.cast("const baton_driver_t *", ctypes.addressof(driver))
+        self._declare("set_driver", loaded, lambda box: int(self._lib.baton_driver_set(box[0], given)))
+
+    def wrap(self, geometry: Geometry, owned: Sequence[Owned]) -> Cache:
         """Declares a cache that lies in arrays and tensors of the engine's own: baton_cache_wrap(3).
 
         Bytes move from and to where they lie. They are kept alive until close. The geometry needs no tensors: these
@@ -320,23 +348,15 @@ class Context:
         wrapped = Wrapped(geometry, owned)
         given, _tensors = to_c(wrapped.geometry)
         num = len(wrapped.regions)
-        bases = ffi.new("void *[]", [ffi.cast(_POINTER, first) for first, _ in wrapped.regions])
-        sizes = ffi.new("uint64_t[]", [end - first for first, end in wrapped.regions])
+        regions = ffi.new("baton_region_t[]", [
+            {"size": ffi.sizeof("baton_region_t"), "base": ffi.cast(_POINTER, r.first), "bytes": r.end - r.first,
+             "kind": int(r.memory), "device": r.device} for r in wrapped.regions])
         out = ffi.new("baton_cache_t **")
-        kept = open_contexts.get(self._address, [])
-        kept.append(wrapped)  # before the library knows of it
 
         def declare(box: list[Any]) -> int:
-            return int(self._lib.baton_cache_wrap(box[0], given, int(memory), bases, sizes, num, out))
+            return int(self._lib.baton_cache_wrap(box[0], given, regions, num, out))
 
-        if self._is_started:  # other threads may poll meanwhile
-            with self._one_at_a_time("wrap"):
-                rc = declare([self._handle])
-        else:
-            rc = self._exclusively("wrap", declare)
-        if rc < 0:
-            kept.remove(wrapped)
-            raise self._error(rc)
+        self._declare("wrap", wrapped, declare)
         self._cache, self._is_writable = Cache(wrapped.geometry, wrapped.arrays), wrapped.is_writable
         return self._cache
 

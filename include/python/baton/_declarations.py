@@ -168,9 +168,16 @@ typedef enum baton_memory {
     BATON_MEMORY_SHARED = 3,
 } baton_memory_t;
 typedef struct baton_cache baton_cache_t;
+typedef struct baton_region {
+    size_t size;
+    void *base;
+    uint64_t bytes;
+    baton_memory_t kind;
+    uint32_t device;
+} baton_region_t;
 int baton_cache_create(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, baton_cache_t **out);
-int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, baton_memory_t memory, void *const bases[],
-    const uint64_t bytes[], uint32_t num_regions, baton_cache_t **out);
+int baton_cache_wrap(baton_t *b, const baton_geometry_t *geometry, const baton_region_t *regions,
+    uint32_t num_regions, baton_cache_t **out);
 int baton_cache_ready(baton_t *b);
 typedef struct baton_piece { void *device, *host; uint64_t bytes; } baton_piece_t;
 typedef struct baton_driver {

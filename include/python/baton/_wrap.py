@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Sequence, Union
 
 import numpy
 
-from ._declarations import EINVAL
+from ._declarations import EINVAL, Memory
 from ._geometry import Geometry, Strides, Tensor
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ Array = Union["numpy.ndarray[Any, Any]", "torch.Tensor"]
 
 @dataclass(frozen=True)
 class Owned:
-    """A tensor of the cache that the engine owns: a numpy array or a torch tensor on the CPU.
+    """A tensor of the cache that the engine owns: a numpy array or a torch tensor.
 
     `axes` names the array's axes in their order, out of block, plane, head, token and channel. An axis that it does not
     name has one place. Any strides will do that do not overlap: K and V fused into one axis are two by reshape.
+    `memory` is the kind of memory that it lies in. What lies on a device, by its number `device`, is Memory.DEVICE, and
+    nothing of it is touched here: a numpy array is then its address, its shape and its strides.
     """
 
     name: str
@@ -34,24 +36,47 @@ class Owned:
     axes: str = "block plane head token channel"
     group: int = 0
     split: int = 0
+    memory: Memory = Memory.HOST
+    device: int = 0
+
+
+@dataclass(frozen=True)
+class Region:
+    """The bytes [first, end) of one kind of memory."""
+
+    first: int
+    end: int
+    memory: Memory
+    device: int
 
 
 class Wrapped:
     """What a geometry and its arrays come to."""
 
     def __init__(self, geometry: Geometry, owned: Sequence[Owned]) -> None:
-        self.arrays = {o.name: _in_order(o) for o in owned}
+        arrays = {o.name: _in_order(o) for o in owned}
         for o in owned:
-            _check_sizes(geometry, o, self.arrays[o.name])
-        if len(self.arrays) < len(owned):
+            _check_sizes(geometry, o, arrays[o.name])
+        if len(arrays) < len(owned):
             raise EINVAL("two arrays have the same name")
-        spans = [_span(array) for array in self.arrays.values()]
-        self.regions = _merge(spans)
-        geometry = _closed(geometry, list(self.arrays.values()))
-        tensors = [_tensor(geometry, o, self.arrays[o.name], self.regions) for o in owned]
+        self.regions = _merge([Region(*_span(arrays[o.name]), o.memory, o.device) for o in owned])
+        geometry = _closed(geometry, list(arrays.values()))
+        tensors = [_tensor(geometry, o, arrays[o.name], self.regions) for o in owned]
         self.geometry = replace(geometry, tensors=tensors, bytes=0)
-        self.is_writable = all(array.flags.writeable for array in self.arrays.values())
-        self.kept = [*self.arrays.values(), *(_hold(array) for array in self.arrays.values())]
+        self.is_writable = all(array.flags.writeable for array in arrays.values())
+        self.kept = [*arrays.values(), *(_hold(array) for array in arrays.values())]
+        self.arrays = {o.name: arrays[o.name] for o in owned if o.memory != Memory.DEVICE}
+
+
+class _Place:
+    """Where a tensor of a device lies, for numpy, which looks at nothing but this."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        size = tensor.element_size()
+        self.kept = tensor
+        self.__array_interface__ = {"version": 3, "typestr": f"<u{size}", "shape": tuple(tensor.shape),
+                                    "data": (tensor.data_ptr(), False),
+                                    "strides": tuple(size * stride for stride in tensor.stride())}
 
 
 def _as_numpy(o: Owned) -> numpy.ndarray[Any, Any]:
@@ -60,11 +85,13 @@ def _as_numpy(o: Owned) -> numpy.ndarray[Any, Any]:
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(o.array, torch.Tensor):
         raise TypeError(f"{o.name} must be an array of numpy or a tensor of torch, not {type(o.array).__name__}")
-    if o.array.device.type != "cpu":
-        raise EINVAL(f"{o.name} lies on {o.array.device}: only memory of the CPU can be wrapped")
     size = o.array.element_size()
     if size not in _RAW:
         raise EINVAL(f"{o.name} has elements of {size} bytes: 1, 2, 4 or 8 can be wrapped")
+    if o.memory == Memory.DEVICE and o.array.layout == torch.strided and o.array.data_ptr() != 0:
+        return numpy.asarray(_Place(o.array))
+    if o.array.device.type != "cpu":
+        raise EINVAL(f"{o.name} lies on {o.array.device}: only memory of the CPU can be wrapped as {o.memory!r}")
     raw: numpy.ndarray[Any, Any] = o.array.detach().view(getattr(torch, _RAW[size])).numpy()
     return raw
 
@@ -113,18 +140,19 @@ def _span(array: numpy.ndarray[Any, Any]) -> tuple[int, int]:
     return first, _address(array) + sum(r for r in reach if r > 0) + array.itemsize
 
 
-def _merge(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The regions: spans that overlap are one."""
-    regions: list[tuple[int, int]] = []
-    for first, end in sorted(spans):
-        if regions and first < regions[-1][1]:
-            regions[-1] = regions[-1][0], max(end, regions[-1][1])
+def _merge(spans: Sequence[Region]) -> list[Region]:
+    """The regions: spans of one kind that overlap are one."""
+    regions: list[Region] = []
+    for span in sorted(spans, key=lambda span: span.first):
+        last = regions[-1] if regions else None
+        if last and span.first < last.end and (span.memory, span.device) == (last.memory, last.device):
+            regions[-1] = replace(last, end=max(span.end, last.end))
         else:
-            regions.append((first, end))
+            regions.append(span)
     return regions
 
 
-def _tensor(g: Geometry, o: Owned, array: numpy.ndarray[Any, Any], regions: Sequence[tuple[int, int]]) -> Tensor:
+def _tensor(g: Geometry, o: Owned, array: numpy.ndarray[Any, Any], regions: Sequence[Region]) -> Tensor:
     if not (0 <= o.group < len(g.groups) and 0 <= o.split < len(g.splits)):
         raise EINVAL(f"{o.name}: there is no group {o.group} or no split {o.split}")
     blocks, planes, heads, tokens, channels = array.shape
@@ -134,8 +162,9 @@ def _tensor(g: Geometry, o: Owned, array: numpy.ndarray[Any, Any], regions: Sequ
         if has != needs:
             raise EINVAL(f"{o.name} has {has} places on its axis {axis}, and the geometry says {needs}")
     address = _address(array)
-    region = next(i for i, (first, end) in enumerate(regions) if first <= address < end)
-    return Tensor(o.name, o.layer, address - regions[region][0], Strides(*array.strides), region, o.group, o.split,
+    region = next(i for i, r in enumerate(regions)
+                  if r.first <= address < r.end and (r.memory, r.device) == (o.memory, o.device))
+    return Tensor(o.name, o.layer, address - regions[region].first, Strides(*array.strides), region, o.group, o.split,
                   planes if planes != g.planes else 0, channels if channels != g.head_size else 0,
                   array.itemsize if array.itemsize != g.elem_bytes else 0)
 

@@ -75,7 +75,7 @@ static void shares_of(const struct storm_rank *r, struct shares *out)
     *out = (struct shares){.free = {0}};
     for (const struct op *op = r->core->ops.by_tag; op != NULL; op = op->hh.next)
         if (mover_of(op) != NULL)
-            out->held[mover_of(op)->peer] += mover_of(op)->taken - mover_of(op)->landed;
+            out->held[mover_of(op)->peer] += mover_of(op)->taken - mover_of(op)->tally.bytes;
     for (uint32_t i = 0; i < s->num_ranks; i++)
         out->silent[i] = out->held[i] > 0 && is_silent(r, i);
     uint64_t copies = free_of(r, out, BATON_PATH_SHM), rma = free_of(r, out, BATON_PATH_RMA);
