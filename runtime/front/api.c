@@ -225,14 +225,9 @@ static int hand_over(struct baton *b, struct call *call)
     return 0;
 }
 
-static baton_id_t id_new(struct baton *b)
-{
-    return atomic_fetch_add_explicit(&b->next_id, 1, memory_order_relaxed) + 1;
-}
-
 static int check_id(const struct baton *b, baton_id_t id)
 {
-    if (id == 0 || id > atomic_load_explicit(&b->next_id, memory_order_relaxed))
+    if (!admission_gave(&b->admission, id))
         return error_set(BATON_EINVAL, "no call was given that id");
     return 0;
 }
@@ -269,7 +264,8 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
             continue;
         if (p->consumers[i] == NULL)
             return error_set(BATON_EINVAL, "consumers[%u] is NULL", i);
-        offer->seats[i] = directory_find(b->directory, p->consumers[i]);
+        uint64_t life;
+        offer->seats[i] = fleet_find(b->fleet, p->consumers[i], &life);
         if (offer->seats[i] == DIRECTORY_NONE)
             return error_set(BATON_EENGINE, "no engine is called %.63s", p->consumers[i]);
         for (uint32_t k = 0; k < i; k++)
@@ -332,7 +328,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_id_t *id)
     rc = call == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, call);
     if (rc != 0)
         goto undo;
-    call->id = id_new(b);
+    call->id = admission_id(&b->admission);
     call->attempt = p->attempt;
     call->user = p->user;
     call->offer.num_tokens = p->num_tokens;
@@ -433,10 +429,10 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
         return rc;
     if (p->held_tokens > p->num_tokens)
         return error_set(BATON_ETOKENS, "%u tokens are held, and %u are wanted", p->held_tokens, p->num_tokens);
-    *engine = directory_find(b->directory, p->engine);
+    uint64_t life = 0;
+    *engine = fleet_find(b->fleet, p->engine, &life);
     if (*engine == DIRECTORY_NONE)
         return error_set(p->life != 0 ? BATON_EGONE : BATON_EENGINE, "no engine is called %.63s", p->engine);
-    const uint64_t life = b->directory->engines[*engine].life;
     if (p->life != 0 && p->life != life)
         return error_set(BATON_EGONE, "engine %.63s has life %016" PRIx64 " now, and %016" PRIx64 " is wanted",
                          p->engine, life, p->life);
@@ -474,7 +470,7 @@ int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
         rc = error_set(BATON_ENOMEM, "no memory for a want");
         goto undo;
     }
-    call->id = id_new(b);
+    call->id = admission_id(&b->admission);
     call->attempt = p->attempt;
     call->user = p->user;
     call->want.mode = p->mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;

@@ -87,6 +87,7 @@ static void context_free(struct baton *b)
     reactor_fini(&b->loop);
     caller_fini(&b->caller);
     cache_free(b->cache);
+    fleet_destroy(b->fleet);
     directory_destroy(b->directory);
     snapshot_fini(&b->snapshot);
     calls_destroy(b->calls);
@@ -115,11 +116,12 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     admission_init(&b->admission, (uint32_t)settings->requests, (uint32_t)settings->leases, hears);
     bool has_events = events_init(&b->events, admission_most_events(&b->admission));
     b->calls = calls_create(admission_most_calls(&b->admission));
+    b->fleet = fleet_create();
     caller_init(&b->caller);
     bool is_open =
         params->progress == BATON_PROGRESS_THREAD ||
         caller_open(&b->caller, events_fd(&b->events)); /* AUTO: which thread level MPI gives is not known yet */
-    if (b->log.limits == NULL || !has_events || b->calls == NULL || !is_open) {
+    if (b->log.limits == NULL || !has_events || b->calls == NULL || b->fleet == NULL || !is_open) {
         context_free(b);
         return NULL;
     }

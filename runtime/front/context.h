@@ -28,6 +28,7 @@
 #include "front/calls.h"
 #include "front/closing.h"
 #include "front/events.h"
+#include "front/fleet.h"
 #include "front/caller.h"
 #include "front/paths.h"
 #include "front/reactor.h"
@@ -80,9 +81,9 @@ struct baton {
     uint64_t number; /* as a member (wire/row.h) */
 
     /* any thread */
+    struct fleet *fleet;
     struct mpsc submits; /* calls on their way to the core */
     struct calls *calls;
-    _Atomic uint64_t next_id;
     struct admission admission;
     struct events events;
     struct snapshot snapshot;

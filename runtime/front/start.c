@@ -140,6 +140,8 @@ static int directory_build(struct baton *b, const struct layout *l)
         rc = directory_create(rows, b->on.ground->num_peers, &b->directory, &why);
         if (rc == 0)
             rc = directory_measure(b->directory, b->on.ground->self);
+        if (rc == 0)
+            rc = fleet_publish_all(b->fleet, b->directory);
         if (rc != 0)
             error_set(rc, "%s", why.text);
         rc = agree(b, "directory", rc);
