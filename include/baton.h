@@ -307,29 +307,51 @@ typedef enum baton_distance {
     BATON_DISTANCE_WORLD = 60    /**< on another node */
 } baton_distance_t;
 
-/** One engine of the world. */
+/** One engine. */
 typedef struct baton_engine {
     size_t size; /**< bytes that the library filled */
     char name[BATON_ENGINE_NAME_MAX];
-    baton_role_t role;         /**< of its first rank */
-    uint32_t tp, pp;           /**< it has tp * pp ranks */
-    const uint32_t *ranks;     /**< ranks[pp_rank * tp + tp_rank] is a rank of the world. Valid until baton_close */
+    baton_role_t role; /**< of its first rank */
+    uint32_t tp, pp;
+    uint32_t num_ranks;        /**< tp * pp */
     baton_distance_t distance; /**< from this rank to the nearest of them */
-    uint32_t nearest;          /**< that one; the lowest of several */
-    const char *const *hosts;  /**< hosts[i]: name of the host of ranks[i]; "": not known. Valid until baton_close */
-    const baton_distance_t *distances; /**< distances[i]: from this rank to ranks[i]. Valid until baton_close */
+    uint32_t nearest;          /**< that one's index: pp_rank * tp + tp_rank; the lowest of several */
     uint64_t life; /**< of this start of it, never 0: an engine of the same name that is started later has another */
 } baton_engine_t;
 
 /**
- * Fills up to `max` engines of the world, this rank's too, in the order of their lowest ranks. Returns how many there
- * are in the world, which may be more than max. Any thread, after baton_start. Errors: EINVAL, ESTATE.
+ * Fills up to `max` of the engines that are there, this rank's too, in the order of their names. Returns how many there
+ * are, which may be more than max, and in *version (which may be NULL) the number of this state of affairs: it grows
+ * whenever an engine comes or goes. Any thread, after baton_start. Errors: EINVAL, ESTATE.
  */
-BATON_API int baton_engines_sized(const baton_t *b, void *out, int max, size_t size);
+BATON_API int baton_engines_sized(const baton_t *b, uint64_t *version, void *out, int max, size_t size);
 
-static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
+static inline int baton_engines(const baton_t *b, uint64_t *version, baton_engine_t *out, int max)
 {
-    return baton_engines_sized(b, out, max, sizeof *out);
+    return baton_engines_sized(b, version, out, max, sizeof *out);
+}
+
+#define BATON_HOST_MAX 64 /* bytes of a host's name, NUL included */
+
+/** One rank of an engine. */
+typedef struct baton_engine_rank {
+    size_t size;     /**< bytes that the library filled */
+    uint64_t number; /**< of this very member, never 0: no other context ever has it */
+    uint32_t pp_rank, tp_rank;
+    baton_distance_t distance; /**< from this rank */
+    int32_t world_rank;        /**< its rank in the communicator that was given to baton_open; -1: it has none */
+    char host[BATON_HOST_MAX]; /**< as gethostname says there; "": not known */
+} baton_engine_rank_t;
+
+/**
+ * Fills up to `max` ranks of the engine of that name, in the order of pp_rank * tp + tp_rank. Returns how many it has,
+ * which may be more than max. Any thread, after baton_start. Errors: EINVAL, EENGINE, ESTATE.
+ */
+BATON_API int baton_engine_ranks_sized(const baton_t *b, const char *engine, void *out, int max, size_t size);
+
+static inline int baton_engine_ranks(const baton_t *b, const char *engine, baton_engine_rank_t *out, int max)
+{
+    return baton_engine_ranks_sized(b, engine, out, max, sizeof *out);
 }
 
 /**

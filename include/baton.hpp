@@ -1060,7 +1060,7 @@ enum class distance : int {
     world = BATON_DISTANCE_WORLD
 };
 
-/** One engine of the world: baton_engine_t. Its spans are valid until the context is closed. */
+/** One engine: baton_engine_t. */
 class engine
 {
   public:
@@ -1083,21 +1083,12 @@ class engine
     {
         return c_.pp;
     }
-    /** ranks()[pp_rank * tp() + tp_rank] is a rank of the world. */
-    span<const std::uint32_t> ranks() const noexcept
+    /** tp() * pp() */
+    std::uint32_t num_ranks() const noexcept
     {
-        return {c_.ranks, std::size_t{c_.tp} * c_.pp};
+        return c_.num_ranks;
     }
-    /** The name of the host of each of ranks(); "": not known. */
-    span<const char *const> hosts() const noexcept
-    {
-        return {c_.hosts, std::size_t{c_.tp} * c_.pp};
-    }
-    /** From this rank to ranks()[i]; without i to the nearest of them, which nearest() is. */
-    baton::distance distance(std::size_t i) const noexcept
-    {
-        return static_cast<baton::distance>(c_.distances[i]);
-    }
+    /** From this rank to the nearest of the engine's, whose index there is nearest(). */
     baton::distance distance() const noexcept
     {
         return static_cast<baton::distance>(c_.distance);
@@ -1118,6 +1109,50 @@ class engine
 
   private:
     baton_engine_t c_;
+};
+
+/** One rank of an engine: baton_engine_rank_t. */
+class engine_rank
+{
+  public:
+    explicit engine_rank(const baton_engine_rank_t &c) noexcept : c_(c)
+    {
+    }
+    /** Of this very member. */
+    std::uint64_t number() const noexcept
+    {
+        return c_.number;
+    }
+    std::uint32_t pp_rank() const noexcept
+    {
+        return c_.pp_rank;
+    }
+    std::uint32_t tp_rank() const noexcept
+    {
+        return c_.tp_rank;
+    }
+    /** From this rank. */
+    baton::distance distance() const noexcept
+    {
+        return static_cast<baton::distance>(c_.distance);
+    }
+    /** In the communicator that was given to the context, if it came by that. */
+    std::optional<std::uint32_t> world_rank() const noexcept
+    {
+        return c_.world_rank >= 0 ? std::optional(static_cast<std::uint32_t>(c_.world_rank)) : std::nullopt;
+    }
+    /** The name of its host; "": not known. */
+    std::string host() const
+    {
+        return std::string(detail::view(c_.host));
+    }
+    const baton_engine_rank_t &c() const noexcept
+    {
+        return c_;
+    }
+
+  private:
+    baton_engine_rank_t c_;
 };
 
 /** One engine whose handshake is not complete: baton_pending_t. */
@@ -1471,17 +1506,41 @@ class context
         return detail::check(::baton_progress(b_), ec);
     }
 
-    /** baton_engines: all engines of the world. */
-    std::vector<engine> engines() const
+    /** baton_engines: all engines that are there, by name. `version` grows with each change of them. */
+    std::vector<engine> engines(std::uint64_t &version) const
     {
         std::vector<engine> out;
-        detail::check(engines_c(out));
+        detail::check(engines_c(version, out));
         return out;
+    }
+    std::vector<engine> engines(std::uint64_t &version, std::error_code &ec) const
+    {
+        std::vector<engine> out;
+        detail::check(engines_c(version, out), ec);
+        return out;
+    }
+    std::vector<engine> engines() const
+    {
+        std::uint64_t version = 0;
+        return engines(version);
     }
     std::vector<engine> engines(std::error_code &ec) const
     {
-        std::vector<engine> out;
-        detail::check(engines_c(out), ec);
+        std::uint64_t version = 0;
+        return engines(version, ec);
+    }
+
+    /** baton_engine_ranks: the ranks of an engine, in the order of pp_rank * tp + tp_rank. */
+    std::vector<engine_rank> engine_ranks(const std::string &engine) const
+    {
+        std::vector<engine_rank> out;
+        detail::check(engine_ranks_c(engine, out));
+        return out;
+    }
+    std::vector<engine_rank> engine_ranks(const std::string &engine, std::error_code &ec) const
+    {
+        std::vector<engine_rank> out;
+        detail::check(engine_ranks_c(engine, out), ec);
         return out;
     }
 
@@ -1677,13 +1736,28 @@ class context
         return ::baton_poll(b_, reinterpret_cast<baton_event_t *>(buffer.data()), max);
     }
 
-    int engines_c(std::vector<engine> &out) const
+    // Again where more have come between the two calls.
+    int engines_c(std::uint64_t &version, std::vector<engine> &out) const
     {
-        int n = ::baton_engines(b_, nullptr, 0);
-        if (n < 0)
-            return n;
-        std::vector<baton_engine_t> c(static_cast<std::size_t>(n));
-        n = ::baton_engines(b_, c.data(), n);
+        std::vector<baton_engine_t> c;
+        int n = ::baton_engines(b_, &version, nullptr, 0);
+        while (n > static_cast<int>(c.size())) {
+            c.resize(static_cast<std::size_t>(n));
+            n = ::baton_engines(b_, &version, c.data(), n);
+        }
+        if (n > 0)
+            take(out, c, n);
+        return n;
+    }
+
+    int engine_ranks_c(const std::string &name, std::vector<engine_rank> &out) const
+    {
+        std::vector<baton_engine_rank_t> c;
+        int n = ::baton_engine_ranks(b_, name.c_str(), nullptr, 0);
+        while (n > static_cast<int>(c.size())) {
+            c.resize(static_cast<std::size_t>(n));
+            n = ::baton_engine_ranks(b_, name.c_str(), c.data(), n);
+        }
         if (n > 0)
             take(out, c, n);
         return n;

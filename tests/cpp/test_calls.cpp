@@ -137,7 +137,10 @@ static void each_function_fails_both_ways()
     FAILS(b.poll(baton::span<baton::event>(&e, 1)), b.poll(baton::span<baton::event>(&e, 1), ec));
     FAILS(b.event_fd(), b.event_fd(ec));
     FAILS(b.progress(), b.progress(ec));
+    std::uint64_t version = 0;
     FAILS(b.engines(), b.engines(ec));
+    FAILS(b.engines(version), b.engines(version, ec));
+    FAILS(b.engine_ranks("e"), b.engine_ranks("e", ec));
     FAILS(b.pending(), b.pending(ec));
     FAILS(b.stats(), b.stats(ec));
     FAILS(b.peer_stats(0), b.peer_stats(0, ec));
@@ -156,7 +159,7 @@ static void what_is_returned_after_an_error_is_empty()
     CHECK(!b.cache_create({}, baton::memory::host, ec));
     CHECK(!b.poll(e, ec));
     CHECK_EQ(b.event_fd(ec), -1);
-    CHECK(b.engines(ec).empty() && b.pending(ec).empty() && b.describe(ec).empty());
+    CHECK(b.engines(ec).empty() && b.engine_ranks("e", ec).empty() && b.pending(ec).empty() && b.describe(ec).empty());
     CHECK(!baton::open(baton::open_params(), ec));
     CHECK_EQ(baton::open_params::from_env(ec).engine, "");
     CHECK_EQ(ec, baton::errc::estate);
@@ -650,16 +653,24 @@ static void events_are_values()
 static void readings_are_values()
 {
     baton::context b = some_context();
-    auto engines = b.engines();
+    std::uint64_t version = 0;
+    auto engines = b.engines(version);
     CHECK_EQ(engines.size(), 2u);
+    CHECK_EQ(version, 43u);
+    CHECK_EQ(b.engines().size(), 2u);
     const baton::engine &e = engines[1];
     CHECK_EQ(e.name(), "decode0");
     CHECK(e.role() == baton::role::decode && e.tp() == 2 && e.pp() == 3);
-    CHECK(e.ranks().size() == 6 && e.ranks()[5] == 10);
-    CHECK(e.hosts().size() == 6 && e.hosts()[3] == "d"sv);
-    CHECK(e.distance(0) == baton::distance::node && e.distance(5) == baton::distance::world);
-    CHECK(e.distance() == baton::distance::package && e.nearest() == 6 && e.life() == 71);
+    CHECK(e.distance() == baton::distance::package && e.nearest() == 1 && e.num_ranks() == 6 && e.life() == 71);
     CHECK_EQ(e.c().size, sizeof(baton_engine_t));
+    auto ranks = b.engine_ranks(e.name());
+    CHECK_EQ(fake::state.last.engine, "decode0");
+    CHECK_EQ(ranks.size(), 6u);
+    CHECK(ranks[0].distance() == baton::distance::node && ranks[5].distance() == baton::distance::world);
+    CHECK(ranks[3].pp_rank() == 1 && ranks[3].tp_rank() == 1 && ranks[3].number() == UINT64_MAX - 3);
+    CHECK(ranks[3].host() == "d" && ranks[4].host().empty());
+    CHECK(ranks[4].world_rank() == std::optional<std::uint32_t>(9) && !ranks[5].world_rank());
+    CHECK_EQ(ranks[1].c().size, sizeof(baton_engine_rank_t));
     auto pending = b.pending();
     CHECK_EQ(pending.size(), 1u);
     CHECK_EQ(pending[0].engine(), "prefill0");

@@ -18,6 +18,7 @@
                    #type " ends in padding, or with another member")
 ENDS_WITH(baton_open_params_t, flags);
 ENDS_WITH(baton_engine_t, life);
+ENDS_WITH(baton_engine_rank_t, host);
 ENDS_WITH(baton_geometry_t, bytes);
 ENDS_WITH(baton_driver_t, poll);
 ENDS_WITH(baton_offer_params_t, reserved);

@@ -12,6 +12,7 @@ VERSION = "0.2.0"
 ENGINE_NAME_MAX = 64
 ENGINE_RANKS_MAX = 1024
 COMM_NULL_F = -1
+HOST_MAX = 64
 NAME_MAX = 64
 DTYPE_MAX = 16
 TENSORS_MAX = 1024
@@ -107,14 +108,21 @@ typedef struct baton_engine {
     char name[64];
     baton_role_t role;
     uint32_t tp, pp;
-    const uint32_t *ranks;
+    uint32_t num_ranks;
     baton_distance_t distance;
     uint32_t nearest;
-    const char *const *hosts;
-    const baton_distance_t *distances;
     uint64_t life;
 } baton_engine_t;
-int baton_engines_sized(const baton_t *b, void *out, int max, size_t size);
+int baton_engines_sized(const baton_t *b, uint64_t *version, void *out, int max, size_t size);
+typedef struct baton_engine_rank {
+    size_t size;
+    uint64_t number;
+    uint32_t pp_rank, tp_rank;
+    baton_distance_t distance;
+    int32_t world_rank;
+    char host[64];
+} baton_engine_rank_t;
+int baton_engine_ranks_sized(const baton_t *b, const char *engine, void *out, int max, size_t size);
 int baton_close(baton_t *b);
 void baton_exit(int status);
 typedef struct baton_strides { int64_t block, plane, head, token, channel; } baton_strides_t;
@@ -758,6 +766,7 @@ __all__ = [
     "ENGINE_NAME_MAX",
     "ENGINE_RANKS_MAX",
     "COMM_NULL_F",
+    "HOST_MAX",
     "NAME_MAX",
     "DTYPE_MAX",
     "TENSORS_MAX",
