@@ -232,7 +232,8 @@ typedef enum baton_verdicts {
 } baton_verdicts_t;
 
 typedef enum baton_open_flags {
-    BATON_OPEN_CACHE_LATER = 1 /**< this rank declares its cache after baton_start: see baton_cache_wrap */
+    BATON_OPEN_CACHE_LATER = 1, /**< this rank declares its cache after baton_start: see baton_cache_wrap */
+    BATON_OPEN_ENGINES = 2      /**< this rank hears that engines come and go: BATON_EVENT_ENGINES */
 } baton_open_flags_t;
 
 /** Who this rank is. baton_role_from_env can fill it. */
@@ -323,6 +324,10 @@ typedef struct baton_engine {
  * Fills up to `max` of the engines that are there, this rank's too, in the order of their names. Returns how many there
  * are, which may be more than max, and in *version (which may be NULL) the number of this state of affairs: it grows
  * whenever an engine comes or goes. Any thread, after baton_start. Errors: EINVAL, ESTATE.
+ *
+ * With BATON_OPEN_ENGINES this rank hears of it: one BATON_EVENT_ENGINES comes after start, and one after each change.
+ * At most one waits, so several changes may be told by one; its `version` is the newest when it is taken. It takes no
+ * place of a call's (BATON_REQUESTS), and comes before other events that wait.
  */
 BATON_API int baton_engines_sized(const baton_t *b, uint64_t *version, void *out, int max, size_t size);
 
@@ -862,7 +867,8 @@ typedef enum baton_event_type {
     BATON_EVENT_OFFER = 1,
     BATON_EVENT_WANT = 2,
     BATON_EVENT_GIVEN_UP = 3, /**< see THE PROMISE; `of` says what it is about */
-    BATON_EVENT_VERDICT = 4   /**< see VERDICTS */
+    BATON_EVENT_VERDICT = 4,  /**< see VERDICTS */
+    BATON_EVENT_ENGINES = 5   /**< see baton_engines */
 } baton_event_type_t;
 
 /**
@@ -890,7 +896,10 @@ typedef enum baton_status {
     BATON_STATUS_CANCELLED = 4
 } baton_status_t;
 
-/** "offer", "want", "given up", "verdict"; "unknown" for any other number. Any thread. Never NULL, never freed. */
+/**
+ * "offer", "want", "given up", "verdict", "engines"; "unknown" for any other number. Any thread. Never NULL, never
+ * freed.
+ */
 BATON_API const char *baton_event_name(baton_event_type_t type);
 
 /** "done", "failed", "expired", "cancelled"; "unknown" for any other number. Any thread. Never NULL, never freed. */
@@ -926,6 +935,7 @@ typedef struct baton_event {
                                stands for several, each counts) */
     uint64_t bytes;      /**< want: bytes moved */
     uint64_t path_bytes[BATON_PATHS]; /**< the same, by path: of a push the producer's to this rank's memory */
+    uint64_t version;                 /**< BATON_EVENT_ENGINES: as of baton_engines; else 0 */
     uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */
     uint64_t total_ns;     /**< from the call to this event */
     uint32_t verdict;      /**< of a GIVEN_UP or terminal event: BATON_VERDICT_FOLLOWS, BATON_VERDICT_CAME or

@@ -487,6 +487,8 @@ struct open_params {
     baton::verdicts verdicts = baton::verdicts::none;
     /** BATON_OPEN_CACHE_LATER: this rank calls context::cache_wrap after start(). */
     bool cache_later = false;
+    /** BATON_OPEN_ENGINES: this rank hears of event_type::engines. */
+    bool hears_engines = false;
 
     /** What the launcher says: baton_role_from_env. progress and verdicts are the defaults. */
     static open_params from_env()
@@ -514,7 +516,8 @@ struct open_params {
         c.pp_rank = pp_rank;
         c.progress = static_cast<baton_progress_mode_t>(progress);
         c.verdicts = static_cast<baton_verdicts_t>(verdicts);
-        c.flags = cache_later ? static_cast<std::uint32_t>(BATON_OPEN_CACHE_LATER) : 0u;
+        c.flags = (cache_later ? static_cast<std::uint32_t>(BATON_OPEN_CACHE_LATER) : 0u) |
+                  (hears_engines ? static_cast<std::uint32_t>(BATON_OPEN_ENGINES) : 0u);
         return c;
     }
 
@@ -877,7 +880,8 @@ enum class event_type : int {
     offer = BATON_EVENT_OFFER,
     want = BATON_EVENT_WANT,
     given_up = BATON_EVENT_GIVEN_UP,
-    verdict = BATON_EVENT_VERDICT
+    verdict = BATON_EVENT_VERDICT,
+    engines = BATON_EVENT_ENGINES
 };
 
 enum class status : int {
@@ -901,7 +905,7 @@ enum class path : int {
     staged = BATON_PATH_STAGED
 };
 
-/** "offer", "want", "given up", "verdict"; "unknown" for any other. */
+/** "offer", "want", "given up", "verdict", "engines"; "unknown" for any other. */
 inline const char *name(event_type type) noexcept
 {
     return ::baton_event_name(static_cast<baton_event_type_t>(type));
@@ -1006,6 +1010,11 @@ class event
     std::uint64_t bytes(path p) const noexcept
     {
         return detail::at(c_.path_bytes, static_cast<int>(p));
+    }
+    /** Of event_type::engines: as of context::engines. */
+    std::uint64_t version() const noexcept
+    {
+        return c_.version;
     }
     /** From the call to the match. */
     std::chrono::nanoseconds wait() const noexcept

@@ -41,7 +41,7 @@ static int params_check(const baton_open_params_t *p)
                          p->pp);
     if (p->verdicts < BATON_VERDICTS_NONE || p->verdicts > BATON_VERDICTS_LEADER)
         return error_set(BATON_EINVAL, "verdicts %d is none of none, all, leader", (int)p->verdicts);
-    if ((p->flags & ~(uint32_t)BATON_OPEN_CACHE_LATER) != 0)
+    if ((p->flags & ~(uint32_t)(BATON_OPEN_CACHE_LATER | BATON_OPEN_ENGINES)) != 0)
         return error_set(BATON_EINVAL, "flags %u has bits that are unknown", p->flags);
     if (p->progress < BATON_PROGRESS_AUTO || p->progress > BATON_PROGRESS_CALLER)
         return error_set(BATON_EINVAL, "progress %d is no mode", (int)p->progress);
@@ -255,6 +255,12 @@ int context_check_started(const struct baton *b)
         break;
     }
     return error_set(BATON_ESTATE, "MPI was finalised before");
+}
+
+void context_tell_engines(struct baton *b)
+{
+    if ((b->who.flags & BATON_OPEN_ENGINES) != 0)
+        events_put_engines(&b->events);
 }
 
 /* ---- close ------------------------------------------------------------------------------------------------------- */

@@ -112,4 +112,7 @@ int context_check(const struct baton *b);
 /** The same, and BATON_EAGAIN: caches are still to come; BATON_ESTATE: it is not started. */
 int context_check_started(const struct baton *b);
 
+/** Engines have come or gone, and the fleet knows it: tells the engine, if it asked for that. Any thread. */
+void context_tell_engines(struct baton *b);
+
 #endif

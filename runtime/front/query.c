@@ -28,13 +28,26 @@ static void *at(void *array, int i, size_t size)
     return (unsigned char *)array + (size_t)i * size;
 }
 
+/* Engines have come or gone: the event tells of the newest version. */
+static void take_engines(const struct baton *b, void *out, size_t size)
+{
+    const baton_event_t event = {
+        .type = BATON_EVENT_ENGINES, .status = BATON_STATUS_DONE, .peer = -1, .version = fleet_number(b->fleet)};
+    sized_fill(&event, sizeof event, out, size);
+}
+
 static int take_events(struct baton *b, void *events, int max, size_t size)
 {
     struct outcome *outcome;
     int n = 0;
     events_poll_begin(&b->events);
     while (n < max && (outcome = events_take(&b->events)) != NULL) {
-        sized_fill(&outcome->event, sizeof outcome->event, at(events, n++, size), size);
+        void *out = at(events, n++, size);
+        if (events_is_engines(&b->events, outcome)) {
+            take_engines(b, out, size);
+            continue;
+        }
+        sized_fill(&outcome->event, sizeof outcome->event, out, size);
         admission_polled(&b->admission, &outcome->event);
         outcome_free(outcome);
     }

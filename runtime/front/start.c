@@ -282,6 +282,7 @@ static void begin_turns(struct baton *b, enum context_state from)
         caller_start(&b->caller);
     atomic_store_explicit(&b->start.is_whole, true, memory_order_release);
     atomic_compare_exchange_strong(&b->state, &from, CONTEXT_STARTED);
+    context_tell_engines(b); /* who hears it may ask for them */
 }
 
 /* The sentence of the error stays, for calls that come later. */

@@ -199,6 +199,8 @@ static void open_says_who_this_rank_is()
     CHECK(c.progress == BATON_PROGRESS_CALLER && c.verdicts == BATON_VERDICTS_LEADER && c.flags == 0);
     me.cache_later = true;
     CHECK_EQ(me.c().flags, static_cast<unsigned>(BATON_OPEN_CACHE_LATER));
+    me.hears_engines = true;
+    CHECK_EQ(me.c().flags, static_cast<unsigned>(BATON_OPEN_CACHE_LATER | BATON_OPEN_ENGINES));
     me.engine = std::string(BATON_ENGINE_NAME_MAX, 'x');
     std::error_code ec;
     baton::context other = baton::open(me, ec);
@@ -648,6 +650,14 @@ static void events_are_values()
     CHECK(e.peer() == std::optional<std::uint32_t>(0) && e.was_given_up());
     CHECK_EQ(e.detail(), "rank 0 is lost"sv);
     CHECK(e.attach().empty());
+
+    c = baton_event_t();
+    c.type = BATON_EVENT_ENGINES;
+    c.status = BATON_STATUS_DONE;
+    c.version = 1234567890123;
+    fake::state.events = {c};
+    CHECK(b.poll(e));
+    CHECK(e.type() == baton::event_type::engines && e.version() == 1234567890123 && !e.is_terminal());
 }
 
 static void readings_are_values()

@@ -4,6 +4,7 @@
  * understood, the world's engines are listed, attached bytes arrive, and a Fortran handle is a communicator. Each rank
  * is an engine of its own, which wants what it offers, where a case says nothing else.
  */
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -468,6 +469,58 @@ static void engines_are_listed(void)
     free(hosts);
 }
 
+/* The next event, in either mode: its descriptor becomes readable. */
+static baton_event_t told(struct fixture *f)
+{
+    struct pollfd p = {.fd = baton_event_fd(f->b), .events = POLLIN};
+    baton_event_t e;
+    while (baton_poll(f->b, &e, 1) != 1)
+        if (poll(&p, 1, 20000) != 1)
+            failed("told");
+    return e;
+}
+
+/* Who asked for it hears of the engines once after start, and then of calls. */
+static void told_in(baton_progress_mode_t mode)
+{
+    struct fixture f;
+    uint64_t version = 0;
+    const bool hears = harness.rank % 2 == 0;
+    memset(&f, 0, sizeof f);
+    describe(&f);
+    f.me.progress = mode;
+    f.me.flags = hears ? BATON_OPEN_ENGINES : 0;
+    if (baton_open(MPI_COMM_WORLD, &f.me, &f.b) != 0)
+        failed("open");
+    start(&f);
+    CHECK_EQ(baton_engines(f.b, &version, NULL, 0), harness.size);
+    if (hears) {
+        baton_event_t e = told(&f);
+        CHECK_EQ(e.type, BATON_EVENT_ENGINES);
+        CHECK_EQ(e.version, version);
+        CHECK_EQ(e.error, 0);
+    }
+    baton_offer_params_t o = an_offer("told");
+    baton_want_params_t w = a_want(&f, "told");
+    CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
+    CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        baton_event_t e = told(&f);
+        CHECK(e.type == BATON_EVENT_WANT || e.type == BATON_EVENT_OFFER);
+        CHECK_EQ(e.version, 0);
+    }
+    down(&f);
+}
+
+static void engines_are_told(void)
+{
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    told_in(BATON_PROGRESS_CALLER);
+    if (level == MPI_THREAD_MULTIPLE)
+        told_in(BATON_PROGRESS_THREAD);
+}
+
 static void the_world_is_known_after_start(void)
 {
     struct fixture f;
@@ -596,6 +649,7 @@ int main(int argc, char **argv)
     RUN(statistics_are_filled_as_far_as_both_know_them);
     RUN(pending_engines_are_listed);
     RUN(engines_are_listed);
+    RUN(engines_are_told);
     RUN(the_world_is_known_after_start);
     RUN(attached_bytes_arrive);
     RUN(attached_bytes_are_checked);

@@ -165,8 +165,8 @@ static void open_looks_at_its_params(void)
             open_is_taken(&p);
     }
     p = f.me;
-    p.flags = BATON_OPEN_CACHE_LATER << 1;
-    open_is_refused(&p, "flags 2 has bits that are unknown");
+    p.flags = BATON_OPEN_ENGINES << 1;
+    open_is_refused(&p, "flags 4 has bits that are unknown");
 }
 
 static void caches_look_at_theirs(void)

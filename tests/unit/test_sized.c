@@ -169,8 +169,9 @@ static void events_and_statuses_have_names(void **state)
     assert_string_equal(baton_event_name(BATON_EVENT_WANT), "want");
     assert_string_equal(baton_event_name(BATON_EVENT_GIVEN_UP), "given up");
     assert_string_equal(baton_event_name(BATON_EVENT_VERDICT), "verdict");
+    assert_string_equal(baton_event_name(BATON_EVENT_ENGINES), "engines");
     assert_string_equal(baton_event_name((baton_event_type_t)0), "unknown");
-    assert_string_equal(baton_event_name((baton_event_type_t)5), "unknown");
+    assert_string_equal(baton_event_name((baton_event_type_t)6), "unknown");
     assert_string_equal(baton_status_name(BATON_STATUS_DONE), "done");
     assert_string_equal(baton_status_name(BATON_STATUS_FAILED), "failed");
     assert_string_equal(baton_status_name(BATON_STATUS_EXPIRED), "expired");

@@ -82,7 +82,7 @@ typedef enum baton_verdicts {
     BATON_VERDICTS_ALL = 1,
     BATON_VERDICTS_LEADER = 2,
 } baton_verdicts_t;
-typedef enum baton_open_flags { BATON_OPEN_CACHE_LATER = 1 } baton_open_flags_t;
+typedef enum baton_open_flags { BATON_OPEN_CACHE_LATER = 1, BATON_OPEN_ENGINES = 2 } baton_open_flags_t;
 typedef struct baton_open_params {
     size_t size;
     char engine[64];
@@ -245,6 +245,7 @@ typedef enum baton_event_type {
     BATON_EVENT_WANT = 2,
     BATON_EVENT_GIVEN_UP = 3,
     BATON_EVENT_VERDICT = 4,
+    BATON_EVENT_ENGINES = 5,
 } baton_event_type_t;
 enum baton_verdict_place { BATON_VERDICT_NONE = 0, BATON_VERDICT_FOLLOWS = 1, BATON_VERDICT_CAME = 2 };
 typedef enum baton_status {
@@ -277,6 +278,7 @@ typedef struct baton_event {
     uint32_t num_blocks;
     uint64_t bytes;
     uint64_t path_bytes[8];
+    uint64_t version;
     uint64_t wait_ns;
     uint64_t total_ns;
     uint32_t verdict;
@@ -349,6 +351,7 @@ class Progress(Number):
 
 class OpenFlags(enum.IntFlag):
     CACHE_LATER = 1
+    ENGINES = 2
 
 
 class Verdicts(Number):
@@ -408,6 +411,7 @@ class EventType(Number):
     WANT = 2
     GIVEN_UP = 3
     VERDICT = 4
+    ENGINES = 5
 
 
 class VerdictPlace(Number):

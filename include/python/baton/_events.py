@@ -30,6 +30,7 @@ class Event:
     num_blocks: int
     bytes: int
     path_bytes: dict[Path, int]
+    version: int
     wait_ns: int
     total_ns: int
     verdict: VerdictPlace
@@ -80,8 +81,8 @@ def event_of(e: Any, user: object) -> Event:
     moved = ffi.unpack(e.path_bytes, PATHS) if e.bytes else ()
     return Event(EventType(e.type), Status(e.status), e.error, e.id, ffi.string(e.key),
                  bytes(ffi.buffer(e.attach, e.num_attach)), e.attempt, user, Mode(e.mode), e.given_up != 0, e.peer,
-                 e.num_blocks, e.bytes, {Path(i): n for i, n in enumerate(moved) if n}, e.wait_ns, e.total_ns,
-                 VerdictPlace(e.verdict), EventType(e.of or e.type), text_of(e.detail))
+                 e.num_blocks, e.bytes, {Path(i): n for i, n in enumerate(moved) if n}, e.version, e.wait_ns,
+                 e.total_ns, VerdictPlace(e.verdict), EventType(e.of or e.type), text_of(e.detail))
 
 
 def engine_of(e: Any) -> Engine:
