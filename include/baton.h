@@ -879,8 +879,8 @@ typedef enum baton_event_type {
  * same status, error, peer and detail:
  *
  *   all ranks were done    DONE
- *   some were not          the worst of failed, expired, cancelled; `peer` is the rank of the engine where it arose
- *   some were silent       FAILED with ETIMEDOUT, or EPEER where one is lost; `peer` is the first silent rank, `detail`
+ *   some were not          the worst of failed, expired, cancelled; `peer` is the member of the engine where it arose
+ *   some were silent       FAILED with ETIMEDOUT, or EPEER where one is lost; `peer` is the first silent one, `detail`
  *                          says where it stands (in a handshake, say)
  *
  * `of` says whether offers or wants are meant. `id` and `user` are those of this rank's own call, 0 and NULL if it made
@@ -926,14 +926,19 @@ typedef struct baton_event {
     int error; /**< 0 when done, else the reason, BATON_E... */
     baton_id_t id;
     char key[BATON_KEY_MAX];
-    uint32_t attempt; /**< the call's */
+    uint32_t attempt;  /**< the call's */
+    baton_mode_t mode; /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
     void *user;
-    baton_mode_t mode;   /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
     uint32_t given_up;   /**< of a terminal event: 1 if a BATON_EVENT_GIVEN_UP of this id came before it */
-    int32_t peer;        /**< the world rank that it failed with or at; -1: none */
     uint32_t num_blocks; /**< blocks of the call, in all its tables, counted as its geometry describes them (where an id
                                stands for several, each counts) */
-    uint64_t bytes;      /**< want: bytes moved */
+    uint64_t peer;       /**< number of the member that it failed with or at (baton_engine_rank_t); 0: none */
+    uint64_t peer_life;  /**< life of that member's engine, */
+    char peer_engine[BATON_ENGINE_NAME_MAX]; /**< the engine's name, "": none, */
+    uint32_t peer_rank;                      /**< and the member's index there: pp_rank * tp + tp_rank */
+    uint32_t num_attach;                     /**< want that is done: see ATTACHED BYTES; else 0 */
+    unsigned char attach[BATON_ATTACH_MAX];
+    uint64_t bytes;                   /**< want: bytes moved */
     uint64_t path_bytes[BATON_PATHS]; /**< the same, by path: of a push the producer's to this rank's memory */
     uint64_t version;                 /**< BATON_EVENT_ENGINES: as of baton_engines; else 0 */
     uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */
@@ -942,9 +947,6 @@ typedef struct baton_event {
                                 BATON_VERDICT_NONE: whether the call's BATON_EVENT_VERDICT is still to come */
     baton_event_type_t of; /**< given up, verdict: BATON_EVENT_OFFER or BATON_EVENT_WANT */
     char detail[128];      /**< what differs or who was silent, in words; empty when done */
-    uint32_t num_attach;   /**< want that is done: see ATTACHED BYTES; else 0 */
-    unsigned char attach[BATON_ATTACH_MAX];
-    uint32_t reserved; /**< 0 */
 } baton_event_t;
 
 /**

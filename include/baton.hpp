@@ -993,10 +993,23 @@ class event
     {
         return c_.given_up != 0;
     }
-    /** The world rank that it failed with or at, if there is one. */
-    std::optional<std::uint32_t> peer() const noexcept
+    /** The number of the member that it failed with or at (engine_rank::number), if there is one. */
+    std::optional<std::uint64_t> peer() const noexcept
     {
-        return c_.peer >= 0 ? std::optional(static_cast<std::uint32_t>(c_.peer)) : std::nullopt;
+        return c_.peer != 0 ? std::optional(c_.peer) : std::nullopt;
+    }
+    /** That member's engine, its life, and the member's index there: pp_rank * tp + tp_rank. */
+    std::string_view peer_engine() const noexcept
+    {
+        return baton::detail::view(c_.peer_engine);
+    }
+    std::uint64_t peer_life() const noexcept
+    {
+        return c_.peer_life;
+    }
+    std::uint32_t peer_rank() const noexcept
+    {
+        return c_.peer_rank;
     }
     std::uint32_t num_blocks() const noexcept
     {

@@ -130,7 +130,7 @@ static void announce(struct events *e)
 bool events_put(struct events *e, struct outcome *outcome)
 {
     const int error = outcome->event.error;
-    const int32_t peer = outcome->event.peer;
+    const int32_t peer = outcome->peer;
     const bool is_failure = events_is_failure(&outcome->event); /* in the queue, the outcome is the poller's */
     atomic_fetch_add_explicit(&e->waiting, 1, memory_order_relaxed);
     if (is_failure)

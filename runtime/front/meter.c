@@ -67,15 +67,16 @@ void meter_fini(struct meter *m)
     m->metrics = NULL;
 }
 
-void meter_hear(struct baton *b, const baton_event_t *event)
+void meter_hear(struct baton *b, const struct outcome *outcome)
 {
+    const baton_event_t *event = &outcome->event;
     struct metrics *m = b->loop.meter.metrics;
     const struct directory *d = b->directory;
     if (event->type == BATON_EVENT_WANT && event->status == BATON_STATUS_DONE)
         metrics_want(m, event->path_bytes, event->total_ns);
-    if (!events_is_failure(event) || event->peer < 0)
+    if (!events_is_failure(event) || outcome->peer < 0)
         return;
-    const struct directory_engine *engine = &d->engines[d->engine_of[event->peer]];
+    const struct directory_engine *engine = &d->engines[d->engine_of[outcome->peer]];
     metrics_failure(m, (struct metrics_engine){engine->index, engine->name}, event->error);
 }
 

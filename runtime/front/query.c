@@ -32,7 +32,7 @@ static void *at(void *array, int i, size_t size)
 static void take_engines(const struct baton *b, void *out, size_t size)
 {
     const baton_event_t event = {
-        .type = BATON_EVENT_ENGINES, .status = BATON_STATUS_DONE, .peer = -1, .version = fleet_number(b->fleet)};
+        .type = BATON_EVENT_ENGINES, .status = BATON_STATUS_DONE, .version = fleet_number(b->fleet)};
     sized_fill(&event, sizeof event, out, size);
 }
 

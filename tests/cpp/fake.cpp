@@ -42,7 +42,6 @@ baton_event_t fake::event()
     baton_event_t e;
     std::memset(&e, 0, sizeof e);
     e.size = sizeof e;
-    e.peer = -1;
     return e;
 }
 

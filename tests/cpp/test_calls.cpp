@@ -640,14 +640,18 @@ static void events_are_values()
     c.of = BATON_EVENT_OFFER;
     c.status = BATON_STATUS_FAILED;
     c.error = BATON_EPEER;
-    c.peer = 0;
+    c.peer = UINT64_MAX;
+    c.peer_life = 70;
+    c.peer_rank = 3;
+    std::strcpy(c.peer_engine, "prefill0");
     c.given_up = 1;
     std::strcpy(c.detail, "rank 0 is lost");
     fake::state.events = {c};
     CHECK(b.poll(e));
     CHECK(e.type() == baton::event_type::given_up && !e.is_terminal() && e.of() == baton::event_type::offer);
     CHECK(!e.is_done() && e.error() == baton::errc::epeer && e.reason() == baton::errc::epeer);
-    CHECK(e.peer() == std::optional<std::uint32_t>(0) && e.was_given_up());
+    CHECK(e.peer() == std::optional<std::uint64_t>(UINT64_MAX) && e.was_given_up());
+    CHECK(e.peer_engine() == "prefill0" && e.peer_rank() == 3 && e.peer_life() == 70);
     CHECK_EQ(e.detail(), "rank 0 is lost"sv);
     CHECK(e.attach().empty());
 

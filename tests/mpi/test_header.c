@@ -244,7 +244,7 @@ static void events_come_at_the_callers_stride(void)
 {
     struct fixture f;
     NEWER(baton_event_t) newer[3];
-    enum { OLDER = offsetof(baton_event_t, num_blocks) };
+    enum { OLDER = offsetof(baton_event_t, bytes) };
     unsigned char older[3 * OLDER];
     up(&f);
     make_two_events(&f, "stride");
@@ -272,7 +272,8 @@ static void events_come_at_the_callers_stride(void)
         CHECK_EQ(e.size, OLDER);
         CHECK_EQ(e.status, BATON_STATUS_DONE);
         CHECK_EQ(strcmp(e.key, "older"), 0);
-        CHECK_EQ(e.peer, -1);
+        CHECK_EQ(e.peer, 0);
+        CHECK_EQ(e.peer_engine[0], 0);
     }
     CHECK_EQ(older[2 * OLDER], 0xff);
     down(&f);

@@ -21,7 +21,7 @@ static const struct world_engine led[] = {
         assert_non_null(verdict_);                                                                                     \
         assert_int_equal(verdict_->status, wanted_status);                                                             \
         assert_int_equal(verdict_->error, wanted_error);                                                               \
-        assert_int_equal(verdict_->peer, wanted_peer);                                                                 \
+        assert_int_equal(world_peer(w, verdict_), wanted_peer);                                                        \
     } while (0)
 
 static void offers(struct world *w, const char *key, baton_id_t id[2])
@@ -79,10 +79,10 @@ static void test_a_verdict_of_a_call_that_just_ended(void **state)
     struct core *core = w.ranks[3].core;
     struct wire_message m = {.type = WIRE_VERDICT,
                              .verdict = {.verb = CALL_WANT,
-                                         .engine = core->c.directory->engine_of[0],
+                                         .producer = core->c.directory->rows[0].number,
                                          .status = BATON_STATUS_FAILED,
                                          .error = BATON_ETIMEDOUT,
-                                         .peer = 3,
+                                         .member = core->c.directory->rows[3].number,
                                          .name.key = "key"}};
     baton_id_t d = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
     world_run(&w, 100 * MS);

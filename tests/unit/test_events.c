@@ -67,7 +67,8 @@ static struct outcome *make(int error)
     struct call *call = calloc(1, sizeof *call);
     assert_non_null(call);
     call->end.call = call;
-    call->end.event = (baton_event_t){.type = BATON_EVENT_WANT, .error = error, .peer = error != 0 ? 1 : -1};
+    call->end.event = (baton_event_t){.type = BATON_EVENT_WANT, .error = error};
+    call->end.peer = error != 0 ? 1 : -1;
     return &call->end;
 }
 

@@ -24,7 +24,7 @@ ENDS_WITH(baton_driver_t, poll);
 ENDS_WITH(baton_offer_params_t, reserved);
 ENDS_WITH(baton_append_params_t, tables);
 ENDS_WITH(baton_want_params_t, life);
-ENDS_WITH(baton_event_t, reserved);
+ENDS_WITH(baton_event_t, detail);
 ENDS_WITH(baton_stats_t, num_peers);
 
 struct own {

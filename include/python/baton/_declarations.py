@@ -271,11 +271,16 @@ typedef struct baton_event {
     baton_id_t id;
     char key[256];
     uint32_t attempt;
-    void *user;
     baton_mode_t mode;
+    void *user;
     uint32_t given_up;
-    int32_t peer;
     uint32_t num_blocks;
+    uint64_t peer;
+    uint64_t peer_life;
+    char peer_engine[64];
+    uint32_t peer_rank;
+    uint32_t num_attach;
+    unsigned char attach[256];
     uint64_t bytes;
     uint64_t path_bytes[8];
     uint64_t version;
@@ -284,9 +289,6 @@ typedef struct baton_event {
     uint32_t verdict;
     baton_event_type_t of;
     char detail[128];
-    uint32_t num_attach;
-    unsigned char attach[256];
-    uint32_t reserved;
 } baton_event_t;
 int baton_poll_sized(baton_t *b, void *events, int max, size_t size);
 int baton_event_fd(const baton_t *b);

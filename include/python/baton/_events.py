@@ -27,6 +27,9 @@ class Event:
     mode: Mode
     given_up: bool
     peer: int
+    peer_engine: str
+    peer_rank: int
+    peer_life: int
     num_blocks: int
     bytes: int
     path_bytes: dict[Path, int]
@@ -81,8 +84,8 @@ def event_of(e: Any, user: object) -> Event:
     moved = ffi.unpack(e.path_bytes, PATHS) if e.bytes else ()
     return Event(EventType(e.type), Status(e.status), e.error, e.id, ffi.string(e.key),
                  bytes(ffi.buffer(e.attach, e.num_attach)), e.attempt, user, Mode(e.mode), e.given_up != 0, e.peer,
-                 e.num_blocks, e.bytes, {Path(i): n for i, n in enumerate(moved) if n}, e.version, e.wait_ns,
-                 e.total_ns, VerdictPlace(e.verdict), EventType(e.of or e.type), text_of(e.detail))
+                 text_of(e.peer_engine), e.peer_rank, e.peer_life, e.num_blocks, e.bytes,
+                 {Path(i): n for i, n in enumerate(moved) if n}, e.version, e.wait_ns, e.total_ns, VerdictPlace(e.verdict), EventType(e.of or e.type), text_of(e.detail))
 
 
 def engine_of(e: Any) -> Engine:
