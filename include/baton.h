@@ -175,6 +175,8 @@ BATON_API const char *baton_errmsg(void);
 
 /* ---- the log ---------------------------------------------------------------------------------------------------- */
 
+#define BATON_ENGINE_NAME_MAX 64 /* bytes of an engine's name, NUL included */
+
 /** The setting BATON_LOG (default 2) is one of these numbers: lines of that level and below are logged; 0: none. */
 typedef enum baton_log_level {
     BATON_LOG_ERROR = 1,
@@ -183,13 +185,22 @@ typedef enum baton_log_level {
     BATON_LOG_DEBUG = 4
 } baton_log_level_t;
 
+/** Who says a line of the log. */
+typedef struct baton_log_source {
+    size_t size;        /**< bytes that the library filled */
+    uint64_t life;      /**< of this start of its engine; 0 before it is known */
+    uint32_t rank;      /**< its index in its engine: pp_rank * tp + tp_rank */
+    int32_t world_rank; /**< its rank in the communicator; -1 before it is known, or where it has none */
+    char engine[BATON_ENGINE_NAME_MAX];
+} baton_log_source_t;
+
 /**
  * Takes one line of a context's log: the sentence alone, without newline or control characters, fewer than 1,024 bytes.
- * The text is valid during the call. `rank` is the world rank, -1 before it is known. Called by whichever thread has
- * something to say: the one that is inside a call of Baton, or one of Baton's own; so it may run in several threads at
- * once. All transfers may wait for it: return within microseconds, never block, and call no function of Baton or MPI.
+ * The text and *source are valid during the call. Called by whichever thread has something to say: the one that is
+ * inside a call of Baton, or one of Baton's own; so it may run in several threads at once. All transfers may wait for
+ * it: return within microseconds, never block, and call no function of Baton or MPI.
  */
-typedef void (*baton_log_fn)(void *user, baton_log_level_t level, int rank, const char *line);
+typedef void (*baton_log_fn)(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line);
 
 /**
  * Hands the log to the engine's own logger: lines of contexts that are opened after this go to `callback` instead of to
@@ -218,7 +229,6 @@ typedef enum baton_progress_mode {
     BATON_PROGRESS_CALLER = 2  /**< the caller lends its thread through baton_progress */
 } baton_progress_mode_t;
 
-#define BATON_ENGINE_NAME_MAX 64 /* bytes of an engine's name, NUL included */
 #define BATON_ENGINE_RANKS_MAX 1024
 
 /**

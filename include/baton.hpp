@@ -445,8 +445,39 @@ enum class log_level : int {
     debug = BATON_LOG_DEBUG
 };
 
+/** Who says a line: baton_log_source_t. Valid while its handler runs, as the views that it gives. */
+class log_source
+{
+  public:
+    explicit log_source(const baton_log_source_t &c) noexcept : c_(c)
+    {
+    }
+    std::string_view engine() const noexcept
+    {
+        return detail::view(c_.engine);
+    }
+    /** The index in the engine: pp_rank * tp + tp_rank. */
+    std::uint32_t rank() const noexcept
+    {
+        return c_.rank;
+    }
+    /** Of this start of the engine; 0 before it is known. */
+    std::uint64_t life() const noexcept
+    {
+        return c_.life;
+    }
+    /** In the communicator, if it is known and there is one. */
+    std::optional<std::uint32_t> world_rank() const noexcept
+    {
+        return c_.world_rank >= 0 ? std::optional(static_cast<std::uint32_t>(c_.world_rank)) : std::nullopt;
+    }
+
+  private:
+    const baton_log_source_t &c_;
+};
+
 /** Takes one line: see baton_log_fn, which says what it may do. If it throws, std::terminate is called. */
-using log_handler = std::function<void(log_level level, int rank, std::string_view line)>;
+using log_handler = std::function<void(log_level level, const log_source &source, std::string_view line)>;
 
 /**
  * Hands the log of contexts that are opened after this to `handler`; an empty one: to standard error again. As with
@@ -459,8 +490,8 @@ inline void log_set(log_handler handler)
         return ::baton_log_set(nullptr, nullptr);
     static auto &kept = *new std::forward_list<log_handler>; // never destroyed, so that threads may log until the end
     kept.push_front(std::move(handler));
-    auto take = [](void *user, baton_log_level_t level, int rank, const char *line) noexcept {
-        (*static_cast<const log_handler *>(user))(static_cast<log_level>(level), rank, line);
+    auto take = [](void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line) noexcept {
+        (*static_cast<const log_handler *>(user))(static_cast<log_level>(level), log_source(*source), line);
     };
     ::baton_log_set(take, &kept.front());
 }

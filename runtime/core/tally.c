@@ -9,6 +9,6 @@ void tally_add(const struct core *core, uint32_t peer, bool write, uint64_t byte
 {
     const struct core_config *c = &core->c;
     const struct directory_engine *e = &c->directory->engines[c->directory->engine_of[peer]];
-    metrics_transfer(c->metrics, (struct metrics_engine){e->index, e->name}, (write ? c->path_out : c->path)[peer],
-                     write, bytes, core->now - began_ns);
+    metrics_transfer(c->metrics, (struct metrics_engine){e->index, e->name, e->life},
+                     (write ? c->path_out : c->path)[peer], write, bytes, core->now - began_ns);
 }

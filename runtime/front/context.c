@@ -103,9 +103,11 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     b->settings = *settings;
     b->log = (struct logger){.level = (enum log_level)settings->log,
                              .rank = -1,
+                             .index = params->pp_rank * params->tp + params->tp_rank,
                              .sink = log_default.sink,
                              .sink_user = log_default.user,
                              .limits = log_limits_create()};
+    snprintf(b->log.engine, sizeof b->log.engine, "%.*s", BATON_ENGINE_NAME_MAX - 1, params->engine);
     reactor_init(&b->loop);
     closing_init(&b->closing);
     stall_init(&b->stall);
@@ -153,6 +155,7 @@ static void make_timeline(struct baton *b)
     const struct timeline_wish wish = {.path = path,
                                        .rank = b->on.ground->self,
                                        .workers = (uint32_t)b->settings.copy_workers,
+                                       .index = b->log.index,
                                        .engine = b->who.engine,
                                        .host = b->place.host,
                                        .cpus = binding_cpus(&b->binding),

@@ -17,6 +17,7 @@
 #include "front/areas.h"
 #include "front/cache.h"
 #include "front/context.h"
+#include "observe/timeline.h"
 #include "verdict/verdict.h"
 #include "wire/card.h"
 #include "wire/row.h"
@@ -124,6 +125,15 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
     wire_row_encode(&row, out);
 }
 
+/* Of this engine: what names this rank elsewhere has it. relaxed: it is a number that orders nothing. */
+static void learn_life(struct baton *b)
+{
+    const struct directory *d = b->directory;
+    const uint64_t life = d->engines[d->engine_of[b->on.ground->self]].life;
+    atomic_store_explicit(&b->log.life, life, memory_order_relaxed);
+    timeline_add_life(b->log.timeline, life);
+}
+
 static int directory_build(struct baton *b, const struct layout *l)
 {
     uint8_t row[WIRE_ROW_BYTES];
@@ -144,6 +154,8 @@ static int directory_build(struct baton *b, const struct layout *l)
             rc = fleet_publish_all(b->fleet, b->directory);
         if (rc != 0)
             error_set(rc, "%s", why.text);
+        else
+            learn_life(b);
         rc = agree(b, "directory", rc);
     }
     if (!is_lost(b)) /* else MPI may still write there */

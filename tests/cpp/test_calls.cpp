@@ -714,18 +714,22 @@ static void handlers_of_the_log_live_on()
     fake::reset();
     std::string lines;
     auto counter = std::make_shared<int>(0);
-    baton::log_set([&lines, counter](baton::log_level level, int rank, std::string_view line) {
+    baton::log_set([&lines, counter](baton::log_level level, const baton::log_source &source, std::string_view line) {
         ++*counter;
-        lines += std::to_string(static_cast<int>(level)) + " " + std::to_string(rank) + " " + std::string(line) + "\n";
+        lines += std::to_string(static_cast<int>(level)) + " " + std::string(source.engine()) + ":" +
+                 std::to_string(source.rank()) + " " + std::to_string(source.life()) + " " +
+                 std::to_string(source.world_rank().value_or(99)) + " " + std::string(line) + "\n";
     });
     baton_log_fn first = fake::state.log;
     void *first_user = fake::state.log_user;
-    baton::log_set([](baton::log_level, int, std::string_view) {});
-    first(first_user, BATON_LOG_WARNING, 3, "of a context that was opened before");
-    CHECK_EQ(lines, "2 3 of a context that was opened before\n");
+    baton::log_set([](baton::log_level, const baton::log_source &, std::string_view) {});
+    baton_log_source_t source = {sizeof source, 77, 1, 3, "decode0"};
+    first(first_user, BATON_LOG_WARNING, &source, "of a context that was opened before");
+    CHECK_EQ(lines, "2 decode0:1 77 3 of a context that was opened before\n");
+    source.world_rank = -1;
     baton::log_set({});
     CHECK(fake::state.log == nullptr);
-    first(first_user, BATON_LOG_ERROR, -1, "again");
+    first(first_user, BATON_LOG_ERROR, &source, "again");
     CHECK_EQ(*counter, 2);
 }
 

@@ -677,8 +677,9 @@ void children_leave_their_scopes()
 void hands_over_the_log()
 {
     auto lines = std::make_shared<std::string>();
-    baton::log_set([lines](baton::log_level level, int rank, std::string_view line) {
-        if (level == baton::log_level::warning && rank == harness.rank)
+    baton::log_set([lines](baton::log_level level, const baton::log_source &source, std::string_view line) {
+        if (level == baton::log_level::warning &&
+            source.world_rank() == std::optional(static_cast<std::uint32_t>(harness.rank)))
             *lines += line;
     });
     setenv("BATON_TTL_MSS", "1", 1);

@@ -253,9 +253,9 @@ static void *call_all(void *arg)
 
 static atomic_uint lines;
 
-static void count_line(void *user, baton_log_level_t level, int rank, const char *text)
+static void count_line(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *text)
 {
-    (void)user, (void)level, (void)rank, (void)text;
+    (void)user, (void)level, (void)source, (void)text;
     atomic_fetch_add(&lines, 1);
 }
 

@@ -96,6 +96,30 @@ static void test_a_verdict_of_a_call_that_just_ended(void **state)
     world_fini(&w);
 }
 
+/* A verdict names nobody, or a member of the engine. */
+static void test_a_verdict_that_names_a_stranger(void **state)
+{
+    (void)state;
+    WORLD(w, two_to_two);
+    struct core *core = w.ranks[3].core;
+    const struct wire_row *rows = core->c.directory->rows;
+    const uint64_t members[] = {UINT64_MAX, rows[0].number, rows[2].number};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct wire_message m = {.type = WIRE_VERDICT,
+                                 .verdict = {.verb = CALL_WANT,
+                                             .producer = rows[0].number,
+                                             .status = BATON_STATUS_FAILED,
+                                             .error = BATON_ETIMEDOUT,
+                                             .member = members[i],
+                                             .name.key = "key"}};
+        core->above.hooks->message(core, 2, &m);
+        assert_int_equal(world_stats(&w, 3).messages_bad, i < 2 ? i + 1 : 2);
+    }
+    world_run(&w, 100 * MS);
+    VERDICT(&w, 3, 0, BATON_STATUS_FAILED, BATON_ETIMEDOUT, 2);
+    world_fini(&w);
+}
+
 /* Cancelled at one rank and expired at another: the worse of the two is told. */
 static void test_expired_is_worse_than_cancelled(void **state)
 {
@@ -341,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_done_when_all_are_done),
         cmocka_unit_test(test_the_worst_is_told_with_its_rank),
         cmocka_unit_test(test_a_verdict_of_a_call_that_just_ended),
+        cmocka_unit_test(test_a_verdict_that_names_a_stranger),
         cmocka_unit_test(test_expired_is_worse_than_cancelled),
         cmocka_unit_test(test_identity_not_counting),
         cmocka_unit_test(test_attempts_do_not_mix),

@@ -307,6 +307,46 @@ static void test_engines_that_come_and_go(void **state)
     down();
 }
 
+static baton_log_source_t said_by;
+static char said[256];
+
+static void hear(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
+{
+    (void)user, (void)level;
+    said_by = *source;
+    snprintf(said, sizeof said, "%s", line);
+}
+
+/* A line of the log, and an event, name engines with their lives and their ranks' indexes. */
+static void test_a_failure_names_who_says_it_and_of_whom(void **state)
+{
+    (void)state;
+    baton_engine_t there[ENGINES];
+    baton_engine_rank_t peer;
+    baton_log_set(hear, NULL);
+    up(false, 0);
+    baton_log_set(NULL, NULL);
+    baton_t *b = engines[DECODE].b;
+    assert_int_equal(baton_engines(b, NULL, there, ENGINES), ENGINES);
+    assert_int_equal(baton_engine_ranks(b, "prefill", &peer, 1), 1);
+    const baton_want_params_t w = {.size = sizeof w,
+                                   .key = "late",
+                                   .engine = "prefill",
+                                   .num_tables = 1,
+                                   .tables = {{.blocks = wanted, .num_blocks = TABLE}},
+                                   .num_tokens = TABLE * BLOCK_TOKENS,
+                                   .timeout_ms = 20};
+    assert_int_equal(baton_want(b, &w, NULL), 0);
+    const baton_event_t event = next(&engines[DECODE]);
+    assert_int_equal(event.error, BATON_ETIMEDOUT);
+    assert_true(event.peer == peer.number && event.peer_life == there[1].life && event.peer_rank == 0);
+    assert_string_equal(event.peer_engine, "prefill");
+    assert_string_equal(said_by.engine, "decode");
+    assert_true(said_by.life == there[0].life && said_by.rank == 0 && said_by.world_rank == DECODE);
+    assert_non_null(strstr(said, "key=\"late\" peer=prefill:0 "));
+    down();
+}
+
 /* What is wrong with one, all are told of. */
 static void test_members_agree(void **state)
 {
@@ -332,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_members_of_two_nodes),
         cmocka_unit_test(test_caches_that_come_late),
         cmocka_unit_test(test_engines_that_come_and_go),
+        cmocka_unit_test(test_a_failure_names_who_says_it_and_of_whom),
         cmocka_unit_test(test_members_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

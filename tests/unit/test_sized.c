@@ -16,6 +16,7 @@
 #define ENDS_WITH(type, last)                                                                                          \
     _Static_assert(offsetof(type, last) + sizeof((type *)0)->last == sizeof(type),                                     \
                    #type " ends in padding, or with another member")
+ENDS_WITH(baton_log_source_t, engine);
 ENDS_WITH(baton_open_params_t, flags);
 ENDS_WITH(baton_engine_t, life);
 ENDS_WITH(baton_engine_rank_t, host);

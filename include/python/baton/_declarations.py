@@ -68,7 +68,15 @@ typedef enum baton_log_level {
     BATON_LOG_INFO = 3,
     BATON_LOG_DEBUG = 4,
 } baton_log_level_t;
-typedef void (*baton_log_fn)(void *user, baton_log_level_t level, int rank, const char *line);
+typedef struct baton_log_source {
+    size_t size;
+    uint64_t life;
+    uint32_t rank;
+    int32_t world_rank;
+    char engine[64];
+} baton_log_source_t;
+typedef void (*baton_log_fn)(void *user, baton_log_level_t level, const baton_log_source_t *source,
+    const char *line);
 void baton_log_set(baton_log_fn callback, void *user);
 typedef struct baton baton_t;
 typedef enum baton_role { BATON_ROLE_PREFILL = 1, BATON_ROLE_DECODE = 2, BATON_ROLE_BOTH = 3 } baton_role_t;
