@@ -175,6 +175,8 @@ BATON_API const char *baton_errmsg(void);
 
 /* ---- the log ---------------------------------------------------------------------------------------------------- */
 
+#define BATON_ENGINE_NAME_MAX 64 /* bytes of an engine's name, NUL included */
+
 /** The setting BATON_LOG (default 2) is one of these numbers: lines of that level and below are logged; 0: none. */
 typedef enum baton_log_level {
     BATON_LOG_ERROR = 1,
@@ -183,13 +185,22 @@ typedef enum baton_log_level {
     BATON_LOG_DEBUG = 4
 } baton_log_level_t;
 
+/** Who says a line of the log. */
+typedef struct baton_log_source {
+    size_t size;        /**< bytes that the library filled */
+    uint64_t life;      /**< of this start of its engine; 0 before it is known */
+    uint32_t rank;      /**< its index in its engine: pp_rank * tp + tp_rank */
+    int32_t world_rank; /**< its rank in the communicator; -1 before it is known, or where it has none */
+    char engine[BATON_ENGINE_NAME_MAX];
+} baton_log_source_t;
+
 /**
  * Takes one line of a context's log: the sentence alone, without newline or control characters, fewer than 1,024 bytes.
- * The text is valid during the call. `rank` is the world rank, -1 before it is known. Called by whichever thread has
- * something to say: the one that is inside a call of Baton, or one of Baton's own; so it may run in several threads at
- * once. All transfers may wait for it: return within microseconds, never block, and call no function of Baton or MPI.
+ * The text and *source are valid during the call. Called by whichever thread has something to say: the one that is
+ * inside a call of Baton, or one of Baton's own; so it may run in several threads at once. All transfers may wait for
+ * it: return within microseconds, never block, and call no function of Baton or MPI.
  */
-typedef void (*baton_log_fn)(void *user, baton_log_level_t level, int rank, const char *line);
+typedef void (*baton_log_fn)(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line);
 
 /**
  * Hands the log to the engine's own logger: lines of contexts that are opened after this go to `callback` instead of to
@@ -218,7 +229,6 @@ typedef enum baton_progress_mode {
     BATON_PROGRESS_CALLER = 2  /**< the caller lends its thread through baton_progress */
 } baton_progress_mode_t;
 
-#define BATON_ENGINE_NAME_MAX 64 /* bytes of an engine's name, NUL included */
 #define BATON_ENGINE_RANKS_MAX 1024
 
 /**
@@ -232,7 +242,8 @@ typedef enum baton_verdicts {
 } baton_verdicts_t;
 
 typedef enum baton_open_flags {
-    BATON_OPEN_CACHE_LATER = 1 /**< this rank declares its cache after baton_start: see baton_cache_wrap */
+    BATON_OPEN_CACHE_LATER = 1, /**< this rank declares its cache after baton_start: see baton_cache_wrap */
+    BATON_OPEN_ENGINES = 2      /**< this rank hears that engines come and go: BATON_EVENT_ENGINES */
 } baton_open_flags_t;
 
 /** Who this rank is. baton_role_from_env can fill it. */
@@ -307,29 +318,55 @@ typedef enum baton_distance {
     BATON_DISTANCE_WORLD = 60    /**< on another node */
 } baton_distance_t;
 
-/** One engine of the world. */
+/** One engine. */
 typedef struct baton_engine {
     size_t size; /**< bytes that the library filled */
     char name[BATON_ENGINE_NAME_MAX];
-    baton_role_t role;         /**< of its first rank */
-    uint32_t tp, pp;           /**< it has tp * pp ranks */
-    const uint32_t *ranks;     /**< ranks[pp_rank * tp + tp_rank] is a rank of the world. Valid until baton_close */
+    baton_role_t role; /**< of its first rank */
+    uint32_t tp, pp;
+    uint32_t num_ranks;        /**< tp * pp */
     baton_distance_t distance; /**< from this rank to the nearest of them */
-    uint32_t nearest;          /**< that one; the lowest of several */
-    const char *const *hosts;  /**< hosts[i]: name of the host of ranks[i]; "": not known. Valid until baton_close */
-    const baton_distance_t *distances; /**< distances[i]: from this rank to ranks[i]. Valid until baton_close */
+    uint32_t nearest;          /**< that one's index: pp_rank * tp + tp_rank; the lowest of several */
     uint64_t life; /**< of this start of it, never 0: an engine of the same name that is started later has another */
 } baton_engine_t;
 
 /**
- * Fills up to `max` engines of the world, this rank's too, in the order of their lowest ranks. Returns how many there
- * are in the world, which may be more than max. Any thread, after baton_start. Errors: EINVAL, ESTATE.
+ * Fills up to `max` of the engines that are there, this rank's too, in the order of their names. Returns how many there
+ * are, which may be more than max, and in *version (which may be NULL) the number of this state of affairs: it grows
+ * whenever an engine comes or goes. Any thread, after baton_start. Errors: EINVAL, ESTATE.
+ *
+ * With BATON_OPEN_ENGINES this rank hears of it: one BATON_EVENT_ENGINES comes after start, and one after each change.
+ * At most one waits, so several changes may be told by one; its `version` is the newest when it is taken. It takes no
+ * place of a call's (BATON_REQUESTS), and comes before other events that wait.
  */
-BATON_API int baton_engines_sized(const baton_t *b, void *out, int max, size_t size);
+BATON_API int baton_engines_sized(const baton_t *b, uint64_t *version, void *out, int max, size_t size);
 
-static inline int baton_engines(const baton_t *b, baton_engine_t *out, int max)
+static inline int baton_engines(const baton_t *b, uint64_t *version, baton_engine_t *out, int max)
 {
-    return baton_engines_sized(b, out, max, sizeof *out);
+    return baton_engines_sized(b, version, out, max, sizeof *out);
+}
+
+#define BATON_HOST_MAX 64 /* bytes of a host's name, NUL included */
+
+/** One rank of an engine. */
+typedef struct baton_engine_rank {
+    size_t size;     /**< bytes that the library filled */
+    uint64_t number; /**< of this very member, never 0: no other context ever has it */
+    uint32_t pp_rank, tp_rank;
+    baton_distance_t distance; /**< from this rank */
+    int32_t world_rank;        /**< its rank in the communicator that was given to baton_open; -1: it has none */
+    char host[BATON_HOST_MAX]; /**< as gethostname says there; "": not known */
+} baton_engine_rank_t;
+
+/**
+ * Fills up to `max` ranks of the engine of that name, in the order of pp_rank * tp + tp_rank. Returns how many it has,
+ * which may be more than max. Any thread, after baton_start. Errors: EINVAL, EENGINE, ESTATE.
+ */
+BATON_API int baton_engine_ranks_sized(const baton_t *b, const char *engine, void *out, int max, size_t size);
+
+static inline int baton_engine_ranks(const baton_t *b, const char *engine, baton_engine_rank_t *out, int max)
+{
+    return baton_engine_ranks_sized(b, engine, out, max, sizeof *out);
 }
 
 /**
@@ -849,7 +886,8 @@ typedef enum baton_event_type {
     BATON_EVENT_OFFER = 1,
     BATON_EVENT_WANT = 2,
     BATON_EVENT_GIVEN_UP = 3, /**< see THE PROMISE; `of` says what it is about */
-    BATON_EVENT_VERDICT = 4   /**< see VERDICTS */
+    BATON_EVENT_VERDICT = 4,  /**< see VERDICTS */
+    BATON_EVENT_ENGINES = 5   /**< see baton_engines */
 } baton_event_type_t;
 
 /**
@@ -860,8 +898,8 @@ typedef enum baton_event_type {
  * same status, error, peer and detail:
  *
  *   all ranks were done    DONE
- *   some were not          the worst of failed, expired, cancelled; `peer` is the rank of the engine where it arose
- *   some were silent       FAILED with ETIMEDOUT, or EPEER where one is lost; `peer` is the first silent rank, `detail`
+ *   some were not          the worst of failed, expired, cancelled; `peer` is the member of the engine where it arose
+ *   some were silent       FAILED with ETIMEDOUT, or EPEER where one is lost; `peer` is the first silent one, `detail`
  *                          says where it stands (in a handshake, say)
  *
  * `of` says whether offers or wants are meant. `id` and `user` are those of this rank's own call, 0 and NULL if it made
@@ -877,7 +915,10 @@ typedef enum baton_status {
     BATON_STATUS_CANCELLED = 4
 } baton_status_t;
 
-/** "offer", "want", "given up", "verdict"; "unknown" for any other number. Any thread. Never NULL, never freed. */
+/**
+ * "offer", "want", "given up", "verdict", "engines"; "unknown" for any other number. Any thread. Never NULL, never
+ * freed.
+ */
 BATON_API const char *baton_event_name(baton_event_type_t type);
 
 /** "done", "failed", "expired", "cancelled"; "unknown" for any other number. Any thread. Never NULL, never freed. */
@@ -904,25 +945,28 @@ typedef struct baton_event {
     int error; /**< 0 when done, else the reason, BATON_E... */
     baton_id_t id;
     char key[BATON_KEY_MAX];
-    uint32_t attempt; /**< the call's */
+    uint32_t attempt;  /**< the call's */
+    baton_mode_t mode; /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
     void *user;
-    baton_mode_t mode;   /**< want: BATON_MODE_PULL or BATON_MODE_PUSH */
     uint32_t given_up;   /**< of a terminal event: 1 if a BATON_EVENT_GIVEN_UP of this id came before it */
-    int32_t peer;        /**< the world rank that it failed with or at; -1: none */
     uint32_t num_blocks; /**< blocks of the call, in all its tables, counted as its geometry describes them (where an id
                                stands for several, each counts) */
-    uint64_t bytes;      /**< want: bytes moved */
-    uint64_t path_bytes[BATON_PATHS]; /**< the same, by path: of a push by the one of the producer's to this rank's
-                                           memory by which most of it went */
+    uint64_t peer;       /**< number of the member that it failed with or at (baton_engine_rank_t); 0: none */
+    uint64_t peer_life;  /**< life of that member's engine, */
+    char peer_engine[BATON_ENGINE_NAME_MAX]; /**< the engine's name, "": none, */
+    uint32_t peer_rank;                      /**< and the member's index there: pp_rank * tp + tp_rank */
+    uint32_t num_attach;                     /**< want that is done: see ATTACHED BYTES; else 0 */
+    unsigned char attach[BATON_ATTACH_MAX];
+    uint64_t bytes;                   /**< want: bytes moved */
+    uint64_t path_bytes[BATON_PATHS]; /**< the same, by path: of a push by the one of the producer's to this
+                                           rank's memory by which most of it went */
+    uint64_t version;                 /**< BATON_EVENT_ENGINES: as of baton_engines; else 0 */
     uint64_t wait_ns;      /**< from the call to the match: the last grant of a want, the first of an offer */
     uint64_t total_ns;     /**< from the call to this event */
     uint32_t verdict;      /**< of a GIVEN_UP or terminal event: BATON_VERDICT_FOLLOWS, BATON_VERDICT_CAME or
                                 BATON_VERDICT_NONE: whether the call's BATON_EVENT_VERDICT is still to come */
     baton_event_type_t of; /**< given up, verdict: BATON_EVENT_OFFER or BATON_EVENT_WANT */
     char detail[128];      /**< what differs or who was silent, in words; empty when done */
-    uint32_t num_attach;   /**< want that is done: see ATTACHED BYTES; else 0 */
-    unsigned char attach[BATON_ATTACH_MAX];
-    uint32_t reserved; /**< 0 */
 } baton_event_t;
 
 /**

@@ -445,8 +445,39 @@ enum class log_level : int {
     debug = BATON_LOG_DEBUG
 };
 
+/** Who says a line: baton_log_source_t. Valid while its handler runs, as the views that it gives. */
+class log_source
+{
+  public:
+    explicit log_source(const baton_log_source_t &c) noexcept : c_(c)
+    {
+    }
+    std::string_view engine() const noexcept
+    {
+        return detail::view(c_.engine);
+    }
+    /** The index in the engine: pp_rank * tp + tp_rank. */
+    std::uint32_t rank() const noexcept
+    {
+        return c_.rank;
+    }
+    /** Of this start of the engine; 0 before it is known. */
+    std::uint64_t life() const noexcept
+    {
+        return c_.life;
+    }
+    /** In the communicator, if it is known and there is one. */
+    std::optional<std::uint32_t> world_rank() const noexcept
+    {
+        return c_.world_rank >= 0 ? std::optional(static_cast<std::uint32_t>(c_.world_rank)) : std::nullopt;
+    }
+
+  private:
+    const baton_log_source_t &c_;
+};
+
 /** Takes one line: see baton_log_fn, which says what it may do. If it throws, std::terminate is called. */
-using log_handler = std::function<void(log_level level, int rank, std::string_view line)>;
+using log_handler = std::function<void(log_level level, const log_source &source, std::string_view line)>;
 
 /**
  * Hands the log of contexts that are opened after this to `handler`; an empty one: to standard error again. As with
@@ -459,8 +490,8 @@ inline void log_set(log_handler handler)
         return ::baton_log_set(nullptr, nullptr);
     static auto &kept = *new std::forward_list<log_handler>; // never destroyed, so that threads may log until the end
     kept.push_front(std::move(handler));
-    auto take = [](void *user, baton_log_level_t level, int rank, const char *line) noexcept {
-        (*static_cast<const log_handler *>(user))(static_cast<log_level>(level), rank, line);
+    auto take = [](void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line) noexcept {
+        (*static_cast<const log_handler *>(user))(static_cast<log_level>(level), log_source(*source), line);
     };
     ::baton_log_set(take, &kept.front());
 }
@@ -487,6 +518,8 @@ struct open_params {
     baton::verdicts verdicts = baton::verdicts::none;
     /** BATON_OPEN_CACHE_LATER: this rank calls context::cache_wrap after start(). */
     bool cache_later = false;
+    /** BATON_OPEN_ENGINES: this rank hears of event_type::engines. */
+    bool hears_engines = false;
 
     /** What the launcher says: baton_role_from_env. progress and verdicts are the defaults. */
     static open_params from_env()
@@ -514,7 +547,8 @@ struct open_params {
         c.pp_rank = pp_rank;
         c.progress = static_cast<baton_progress_mode_t>(progress);
         c.verdicts = static_cast<baton_verdicts_t>(verdicts);
-        c.flags = cache_later ? static_cast<std::uint32_t>(BATON_OPEN_CACHE_LATER) : 0u;
+        c.flags = (cache_later ? static_cast<std::uint32_t>(BATON_OPEN_CACHE_LATER) : 0u) |
+                  (hears_engines ? static_cast<std::uint32_t>(BATON_OPEN_ENGINES) : 0u);
         return c;
     }
 
@@ -884,7 +918,8 @@ enum class event_type : int {
     offer = BATON_EVENT_OFFER,
     want = BATON_EVENT_WANT,
     given_up = BATON_EVENT_GIVEN_UP,
-    verdict = BATON_EVENT_VERDICT
+    verdict = BATON_EVENT_VERDICT,
+    engines = BATON_EVENT_ENGINES
 };
 
 enum class status : int {
@@ -908,7 +943,7 @@ enum class path : int {
     staged = BATON_PATH_STAGED
 };
 
-/** "offer", "want", "given up", "verdict"; "unknown" for any other. */
+/** "offer", "want", "given up", "verdict", "engines"; "unknown" for any other. */
 inline const char *name(event_type type) noexcept
 {
     return ::baton_event_name(static_cast<baton_event_type_t>(type));
@@ -996,10 +1031,23 @@ class event
     {
         return c_.given_up != 0;
     }
-    /** The world rank that it failed with or at, if there is one. */
-    std::optional<std::uint32_t> peer() const noexcept
+    /** The number of the member that it failed with or at (engine_rank::number), if there is one. */
+    std::optional<std::uint64_t> peer() const noexcept
     {
-        return c_.peer >= 0 ? std::optional(static_cast<std::uint32_t>(c_.peer)) : std::nullopt;
+        return c_.peer != 0 ? std::optional(c_.peer) : std::nullopt;
+    }
+    /** That member's engine, its life, and the member's index there: pp_rank * tp + tp_rank. */
+    std::string_view peer_engine() const noexcept
+    {
+        return baton::detail::view(c_.peer_engine);
+    }
+    std::uint64_t peer_life() const noexcept
+    {
+        return c_.peer_life;
+    }
+    std::uint32_t peer_rank() const noexcept
+    {
+        return c_.peer_rank;
     }
     std::uint32_t num_blocks() const noexcept
     {
@@ -1013,6 +1061,11 @@ class event
     std::uint64_t bytes(path p) const noexcept
     {
         return detail::at(c_.path_bytes, static_cast<int>(p));
+    }
+    /** Of event_type::engines: as of context::engines. */
+    std::uint64_t version() const noexcept
+    {
+        return c_.version;
     }
     /** From the call to the match. */
     std::chrono::nanoseconds wait() const noexcept
@@ -1067,7 +1120,7 @@ enum class distance : int {
     world = BATON_DISTANCE_WORLD
 };
 
-/** One engine of the world: baton_engine_t. Its spans are valid until the context is closed. */
+/** One engine: baton_engine_t. */
 class engine
 {
   public:
@@ -1090,21 +1143,12 @@ class engine
     {
         return c_.pp;
     }
-    /** ranks()[pp_rank * tp() + tp_rank] is a rank of the world. */
-    span<const std::uint32_t> ranks() const noexcept
+    /** tp() * pp() */
+    std::uint32_t num_ranks() const noexcept
     {
-        return {c_.ranks, std::size_t{c_.tp} * c_.pp};
+        return c_.num_ranks;
     }
-    /** The name of the host of each of ranks(); "": not known. */
-    span<const char *const> hosts() const noexcept
-    {
-        return {c_.hosts, std::size_t{c_.tp} * c_.pp};
-    }
-    /** From this rank to ranks()[i]; without i to the nearest of them, which nearest() is. */
-    baton::distance distance(std::size_t i) const noexcept
-    {
-        return static_cast<baton::distance>(c_.distances[i]);
-    }
+    /** From this rank to the nearest of the engine's, whose index there is nearest(). */
     baton::distance distance() const noexcept
     {
         return static_cast<baton::distance>(c_.distance);
@@ -1125,6 +1169,50 @@ class engine
 
   private:
     baton_engine_t c_;
+};
+
+/** One rank of an engine: baton_engine_rank_t. */
+class engine_rank
+{
+  public:
+    explicit engine_rank(const baton_engine_rank_t &c) noexcept : c_(c)
+    {
+    }
+    /** Of this very member. */
+    std::uint64_t number() const noexcept
+    {
+        return c_.number;
+    }
+    std::uint32_t pp_rank() const noexcept
+    {
+        return c_.pp_rank;
+    }
+    std::uint32_t tp_rank() const noexcept
+    {
+        return c_.tp_rank;
+    }
+    /** From this rank. */
+    baton::distance distance() const noexcept
+    {
+        return static_cast<baton::distance>(c_.distance);
+    }
+    /** In the communicator that was given to the context, if it came by that. */
+    std::optional<std::uint32_t> world_rank() const noexcept
+    {
+        return c_.world_rank >= 0 ? std::optional(static_cast<std::uint32_t>(c_.world_rank)) : std::nullopt;
+    }
+    /** The name of its host; "": not known. */
+    std::string host() const
+    {
+        return std::string(detail::view(c_.host));
+    }
+    const baton_engine_rank_t &c() const noexcept
+    {
+        return c_;
+    }
+
+  private:
+    baton_engine_rank_t c_;
 };
 
 /** One engine whose handshake is not complete: baton_pending_t. */
@@ -1478,17 +1566,41 @@ class context
         return detail::check(::baton_progress(b_), ec);
     }
 
-    /** baton_engines: all engines of the world. */
-    std::vector<engine> engines() const
+    /** baton_engines: all engines that are there, by name. `version` grows with each change of them. */
+    std::vector<engine> engines(std::uint64_t &version) const
     {
         std::vector<engine> out;
-        detail::check(engines_c(out));
+        detail::check(engines_c(version, out));
         return out;
+    }
+    std::vector<engine> engines(std::uint64_t &version, std::error_code &ec) const
+    {
+        std::vector<engine> out;
+        detail::check(engines_c(version, out), ec);
+        return out;
+    }
+    std::vector<engine> engines() const
+    {
+        std::uint64_t version = 0;
+        return engines(version);
     }
     std::vector<engine> engines(std::error_code &ec) const
     {
-        std::vector<engine> out;
-        detail::check(engines_c(out), ec);
+        std::uint64_t version = 0;
+        return engines(version, ec);
+    }
+
+    /** baton_engine_ranks: the ranks of an engine, in the order of pp_rank * tp + tp_rank. */
+    std::vector<engine_rank> engine_ranks(const std::string &engine) const
+    {
+        std::vector<engine_rank> out;
+        detail::check(engine_ranks_c(engine, out));
+        return out;
+    }
+    std::vector<engine_rank> engine_ranks(const std::string &engine, std::error_code &ec) const
+    {
+        std::vector<engine_rank> out;
+        detail::check(engine_ranks_c(engine, out), ec);
         return out;
     }
 
@@ -1686,13 +1798,28 @@ class context
         return ::baton_poll(b_, reinterpret_cast<baton_event_t *>(buffer.data()), max);
     }
 
-    int engines_c(std::vector<engine> &out) const
+    // Again where more have come between the two calls.
+    int engines_c(std::uint64_t &version, std::vector<engine> &out) const
     {
-        int n = ::baton_engines(b_, nullptr, 0);
-        if (n < 0)
-            return n;
-        std::vector<baton_engine_t> c(static_cast<std::size_t>(n));
-        n = ::baton_engines(b_, c.data(), n);
+        std::vector<baton_engine_t> c;
+        int n = ::baton_engines(b_, &version, nullptr, 0);
+        while (n > static_cast<int>(c.size())) {
+            c.resize(static_cast<std::size_t>(n));
+            n = ::baton_engines(b_, &version, c.data(), n);
+        }
+        if (n > 0)
+            take(out, c, n);
+        return n;
+    }
+
+    int engine_ranks_c(const std::string &name, std::vector<engine_rank> &out) const
+    {
+        std::vector<baton_engine_rank_t> c;
+        int n = ::baton_engine_ranks(b_, name.c_str(), nullptr, 0);
+        while (n > static_cast<int>(c.size())) {
+            c.resize(static_cast<std::size_t>(n));
+            n = ::baton_engine_ranks(b_, name.c_str(), c.data(), n);
+        }
         if (n > 0)
             take(out, c, n);
         return n;

@@ -12,9 +12,9 @@ static struct {
     char line[512]; /* the last one */
 } heard;
 
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+static void hear(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
-    (void)user, (void)level, (void)rank;
+    (void)user, (void)level, (void)source;
     heard.num_lines++;
     snprintf(heard.line, sizeof heard.line, "%s", line);
 }

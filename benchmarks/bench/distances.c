@@ -61,15 +61,17 @@ static uint32_t node_of(struct bench *b)
     struct context context;
     uint32_t node = UINT32_MAX;
     context_open(b, &context, &b->roster.ranks[b->roster.rank], NULL, NULL);
-    const int num = baton_engines(context.baton, NULL, 0);
-    baton_engine_t *engines = calloc((size_t)num, sizeof *engines);
-    if (engines == NULL)
-        fail("out of memory");
-    baton_engines(context.baton, engines, num);
-    for (const baton_engine_t *e = engines; e < engines + num; e++)
-        for (uint32_t i = 0; i < e->tp * e->pp; i++)
-            if (e->distances[i] != BATON_DISTANCE_WORLD && e->ranks[i] < node)
-                node = e->ranks[i];
+    const int num = baton_engines(context.baton, NULL, NULL, 0);
+    baton_engine_t *engines = room((size_t)num, sizeof *engines);
+    baton_engine_rank_t *ranks = room(BATON_ENGINE_RANKS_MAX, sizeof *ranks);
+    baton_engines(context.baton, NULL, engines, num);
+    for (const baton_engine_t *e = engines; e < engines + num; e++) {
+        const int n = baton_engine_ranks(context.baton, e->name, ranks, BATON_ENGINE_RANKS_MAX);
+        for (int i = 0; i < n; i++)
+            if (ranks[i].distance != BATON_DISTANCE_WORLD && (uint32_t)ranks[i].world_rank < node)
+                node = (uint32_t)ranks[i].world_rank;
+    }
+    free(ranks);
     free(engines);
     context_close(b, &context);
     return node;

@@ -67,16 +67,28 @@ static int declare(struct glue *g)
 
 /* ---- the life of a context --------------------------------------------------------------------------------------- */
 
+/* Whether all ranks of an engine have this one's clock. */
+static int is_here(struct glue *g, const baton_engine_t *e)
+{
+    baton_engine_rank_t *ranks = calloc(e->num_ranks, sizeof *ranks);
+    const int count = ranks != NULL ? baton_engine_ranks(g->baton, e->name, ranks, (int)e->num_ranks) : BATON_ENOMEM;
+    bool all = count > 0;
+    for (int i = 0; i < count; i++)
+        all &= ranks[i].distance < BATON_DISTANCE_WORLD;
+    free(ranks);
+    return count < 0 ? count : all;
+}
+
 /* Which engines there are: the router's list. */
 static int meet_engines(struct glue *g)
 {
-    const int count = baton_engines(g->baton, NULL, 0);
+    const int count = baton_engines(g->baton, NULL, NULL, 0);
     g->world = calloc((size_t)count, sizeof *g->world);
     g->engines[SIDE_PREFILL] = calloc((size_t)count, sizeof *g->engines[SIDE_PREFILL]);
     g->engines[SIDE_DECODE] = calloc((size_t)count, sizeof *g->engines[SIDE_DECODE]);
     if (g->world == NULL || g->engines[SIDE_PREFILL] == NULL || g->engines[SIDE_DECODE] == NULL)
         return BATON_ENOMEM;
-    baton_engines(g->baton, g->world, count);
+    baton_engines(g->baton, NULL, g->world, count);
     g->one_machine = true;
     for (int i = 0; i < count; i++) {
         const baton_engine_t *e = &g->world[i];
@@ -84,8 +96,10 @@ static int meet_engines(struct glue *g)
         if (strcmp(e->name, g->me.engine) == 0)
             g->number = g->num_engines[side];
         g->engines[side][g->num_engines[side]++] = e->name;
-        for (uint32_t r = 0; r < e->tp * e->pp; r++)
-            g->one_machine &= e->distances[r] < BATON_DISTANCE_WORLD;
+        const int here = is_here(g, e);
+        if (here < 0)
+            return here;
+        g->one_machine &= here != 0;
     }
     return 0;
 }

@@ -25,7 +25,7 @@ struct glue {
     baton_tensor_t tensors[SHAPE_LAYERS_MAX];
     struct pages pages;
     struct memory own;                   /* what of the cache's memory is the engine's own */
-    baton_engine_t *world;               /* all engines, in the order of their first ranks */
+    baton_engine_t *world;               /* all engines, in the order of their names */
     const char **engines[SIDES];         /* the names of each side's */
     uint32_t num_engines[SIDES], number; /* number: this engine's, on its side */
     bool one_machine;                    /* all ranks have one clock */

@@ -384,7 +384,8 @@ void engine_begin_gate(struct engine *e, uint32_t request)
 static void check_peer(const struct engine *e, const baton_event_t *event)
 {
     if (event->error == BATON_EPEER)
-        leave(e, "\"%s\" lost its peer, rank %d: %s", event->key, event->peer, event->detail);
+        leave(e, "\"%s\" lost its peer, rank %u of %s: %s", event->key, event->peer_rank, event->peer_engine,
+              event->detail);
 }
 
 /* The slot of the event. It must be out, and the event must have its id. */

@@ -163,6 +163,8 @@ static void on_event(const baton_event_t *e)
     case BATON_EVENT_VERDICT: /* all ranks of the engine get the same verdict; an engine would schedule by it */
         engine.verdicts++;
         break;
+    case BATON_EVENT_ENGINES: /* not asked for: see BATON_OPEN_ENGINES */
+        break;
     }
 }
 

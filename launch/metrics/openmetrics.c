@@ -162,11 +162,15 @@ static uint64_t rank_value(const struct metrics_view *v, unsigned row)
 static void print_ranks(const struct world *w)
 {
     char text[LABELS_BYTES];
-    head(w, "rank", &an_info, "", "The ranks of the job, and the version of Baton that each one has.");
+    head(w, "rank", &an_info, "",
+         "The ranks of the job: the index and the life of each in its engine, and its version of Baton.");
     for (uint32_t r = 0; r < w->num; r++) {
         const char *version = w->ranks[r]->view.body.version;
         const int length = (int)strspn(version, "0123456789.abcdefghijklmnopqrstuvwxyz-");
-        sample(w, w->ranks[r], "rank", "_info", labels(text, "version=\"%.*s\"", length, version), 1, false);
+        sample(w, w->ranks[r], "rank", "_info",
+               labels(text, "index=\"%" PRIu64 "\",life=\"%016" PRIx64 "\",version=\"%.*s\"",
+                      w->ranks[r]->view.body.index, w->ranks[r]->view.body.life, length, version),
+               1, false);
     }
     for (unsigned i = 0; i < sizeof rank_rows / sizeof rank_rows[0]; i++) {
         head(w, rank_rows[i].family, rank_rows[i].kind, rank_rows[i].unit, rank_rows[i].help);

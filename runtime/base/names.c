@@ -13,6 +13,8 @@ const char *baton_event_name(baton_event_type_t type)
         return "given up";
     case BATON_EVENT_VERDICT:
         return "verdict";
+    case BATON_EVENT_ENGINES:
+        return "engines";
     }
     return "unknown";
 }

@@ -350,7 +350,8 @@ static void begin(struct core *core, uint64_t now, struct call *call)
     if (!call_ends(call))
         return;
     call->end.call = call;
-    call->end.event = (baton_event_t){.peer = -1};
+    call->end.event = (baton_event_t){0};
+    call->end.peer = -1;
     if (core_timeline(core) != NULL)
         timeline_add_call(core_timeline(core), call->kind == CALL_WANT ? TIMELINE_WANT : TIMELINE_OFFER,
                           call->submitted_ns, call->id, call_name(call));

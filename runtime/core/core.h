@@ -43,8 +43,7 @@ struct core_hooks {
     void (*message)(struct core *core, uint32_t rank, const struct wire_message *m); /* REPORT to STANDING */
     void (*end)(struct core *core, struct outcome *told);                            /* a call ended, or was given up */
     void (*loss)(struct core *core, uint32_t rank);                                  /* a rank was lost */
-    bool (*knows)(const struct core *core, uint32_t engine); /* whether it has anything to do with an engine still */
-    void (*shut)(struct core *core);                         /* this rank closes */
+    void (*shut)(struct core *core);                                                 /* this rank closes */
     void (*destroy)(struct core *core);
 };
 

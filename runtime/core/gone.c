@@ -36,7 +36,7 @@ static bool is_over(const struct core *core, const struct directory_engine *e)
     for (uint32_t i = 0; i < e->num_ranks; i++)
         if (e->ranks[i] != DIRECTORY_NONE && (!peer_is_over(core, e->ranks[i]) || checks_know(core, e->ranks[i])))
             return false;
-    return !offers_know(core, e->index) && (core->above.hooks == NULL || !core->above.hooks->knows(core, e->index));
+    return !offers_know(core, e->index);
 }
 
 static void forget(struct core *core, const struct directory_engine *e)

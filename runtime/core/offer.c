@@ -77,7 +77,7 @@ static void release(struct core *core, struct offer *o)
 /* Nothing reads its blocks any more but unfenced readers, whom the raised generation tells. */
 static void report(struct core *core, struct offer *o)
 {
-    seats_error(o->seats, &o->call->end.event.peer);
+    seats_error(o->seats, &o->call->end.peer);
     attempt_remember(core, o->attempt, o->seats);
     release(core, o);
     attempt_end(core, o->attempt, o->error);

@@ -30,6 +30,20 @@ void outcome_name(struct outcome *outcome, const struct call *call)
     e->mode = call->kind == CALL_WANT ? call->want.mode : BATON_MODE_AUTO;
 }
 
+/* An index in the directory means nothing outside. */
+static void name_peer(const struct core *core, struct outcome *outcome)
+{
+    const struct directory *d = core->c.directory;
+    baton_event_t *e = &outcome->event;
+    if (outcome->peer < 0)
+        return;
+    const struct directory_engine *engine = d->engines[d->engine_of[outcome->peer]];
+    e->peer = d->rows[outcome->peer].number;
+    e->peer_life = engine->life;
+    e->peer_rank = d->index_of[outcome->peer];
+    memcpy(e->peer_engine, engine->name, sizeof e->peer_engine);
+}
+
 void outcome_emit(struct core *core, struct outcome *outcome, baton_event_type_t type, baton_status_t status, int error)
 {
     baton_event_t *e = &outcome->event;
@@ -37,6 +51,7 @@ void outcome_emit(struct core *core, struct outcome *outcome, baton_event_type_t
     e->status = status;
     e->error = error;
     e->total_ns = core->now - outcome->submitted_ns;
+    name_peer(core, outcome);
     if (status != BATON_STATUS_DONE)
         outcome_drop_attached(outcome);
     queue_join(&core->outcomes.due, &outcome->due);
@@ -56,7 +71,8 @@ static void log_end(struct core *core, const struct outcome *outcome)
         failure_log(core->c.log, &(struct failure){.what = call->kind == CALL_WANT ? "want" : "offer",
                                                    .reason = baton_errname(e->error),
                                                    .key = call->key,
-                                                   .peer = e->peer,
+                                                   .peer_engine = e->peer_engine,
+                                                   .peer_rank = e->peer_rank,
                                                    .leg = outcome->leg,
                                                    .state = outcome->state,
                                                    .age_ns = e->total_ns,
@@ -126,7 +142,7 @@ void outcome_give_up(struct core *core, struct call *call, baton_status_t status
     outcome_name(told, call);
     told->event.num_blocks = call->num_blocks;
     told->event.of = event_type(call);
-    told->event.peer = peer;
+    told->peer = peer;
     snprintf(told->event.detail, sizeof told->event.detail, "%s", detail);
     call->end.event.given_up = 1;
     core->outcomes.num_quarantined++;

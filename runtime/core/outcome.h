@@ -22,6 +22,7 @@ struct core;
 /** Zeroed by whoever allocates it; the caller may set `place`. */
 struct outcome {
     baton_event_t event;
+    int32_t peer;            /* whom it failed with or at, in the directory; -1: nobody. Its event names the member */
     uint64_t submitted_ns;   /* when its call was made */
     uint32_t place;          /* for the caller's own use; a call's end and its GIVEN_UP have the same */
     const char *state, *leg; /* where the call stood when it failed, for the log; NULL: not known */
@@ -60,7 +61,9 @@ void outcome_free(struct outcome *outcome);
 
 /* ---- the core's own ---------------------------------------------------------------------------------------------- */
 
-/** Ends a call. Its event says by then what the call did: bytes, waiting time, the rank that it failed at, a detail. */
+/**
+ * Ends a call. Its outcome says by then what the call did: bytes, waiting time, the rank that it failed at, a detail.
+ */
 void outcome_end(struct core *core, struct call *call, baton_status_t status, int error);
 
 /** Ends one that could not begin. */

@@ -28,6 +28,6 @@ void tally_add(const struct core *core, const struct tally *t, uint64_t began_ns
 {
     const struct core_config *c = &core->c;
     const struct directory_engine *e = c->directory->engines[c->directory->engine_of[t->peer]];
-    metrics_transfer(c->metrics, (struct metrics_engine){e->index, e->name}, tally_path(core, t), t->write, t->bytes,
-                     core->now - began_ns);
+    metrics_transfer(c->metrics, (struct metrics_engine){e->index, e->name, e->life}, tally_path(core, t), t->write,
+                     t->bytes, core->now - began_ns);
 }

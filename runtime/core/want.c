@@ -104,7 +104,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
     if (want->leased)
         core->c.port->raise(core->c.port->self, want->ask.lease.slot, lease_end(core->leases, &want->ask.lease),
                             want->ask.is_far);
-    event->peer = want->rank;
+    call->end.peer = want->rank;
     memcpy(event->detail, want->detail, sizeof event->detail);
     tell_end(core, want, error);
     for (uint32_t p = 0; p < BATON_PATHS && status == BATON_STATUS_DONE; p++)

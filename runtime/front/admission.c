@@ -64,6 +64,16 @@ int admission_take(struct admission *a, bool leased)
     return admission_refuse(a, "too many offers and pushes are alive", "BATON_LEASES");
 }
 
+baton_id_t admission_id(struct admission *a)
+{
+    return atomic_fetch_add_explicit(&a->last_id, 1, memory_order_relaxed) + 1;
+}
+
+bool admission_gave(const struct admission *a, baton_id_t id)
+{
+    return id != 0 && id <= atomic_load_explicit(&a->last_id, memory_order_relaxed);
+}
+
 void admission_undo(struct admission *a, bool leased)
 {
     give(&a->taken, places(a->hears));

@@ -38,6 +38,7 @@ struct admission {
     uint32_t most_leases, most_foreign;
     _Atomic uint32_t taken, leases, foreign;
     _Atomic uint64_t refused; /* calls that got BATON_EAGAIN */
+    _Atomic uint64_t last_id; /* that was given; 0: none */
 };
 
 void admission_init(struct admission *a, uint32_t requests, uint32_t leases, bool hears);
@@ -50,6 +51,9 @@ uint32_t admission_most_events(const struct admission *a);
 
 /** Takes the places of a call. 0, or BATON_EAGAIN: the call is refused. */
 int admission_take(struct admission *a, bool leased);
+/** A new id, for a call that has its places. Ids count up from 1. */
+baton_id_t admission_id(struct admission *a);
+bool admission_gave(const struct admission *a, baton_id_t id);
 /** Gives all of them back: the call was not handed over. */
 void admission_undo(struct admission *a, bool leased);
 

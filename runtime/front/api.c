@@ -235,14 +235,9 @@ static int hand_over(struct baton *b, struct call *call)
     return 0;
 }
 
-static baton_id_t id_new(struct baton *b)
-{
-    return atomic_fetch_add_explicit(&b->next_id, 1, memory_order_relaxed) + 1;
-}
-
 static int check_id(const struct baton *b, baton_id_t id)
 {
-    if (id == 0 || id > atomic_load_explicit(&b->next_id, memory_order_relaxed))
+    if (!admission_gave(&b->admission, id))
         return error_set(BATON_EINVAL, "no call was given that id");
     return 0;
 }
@@ -278,7 +273,8 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
             continue;
         if (p->consumers[i] == NULL)
             return error_set(BATON_EINVAL, "consumers[%u] is NULL", i);
-        if (directory_find(b->directory, p->consumers[i]) == DIRECTORY_NONE)
+        uint64_t life;
+        if (fleet_find(b->fleet, p->consumers[i], &life) == DIRECTORY_NONE)
             return error_set(BATON_EENGINE, "no engine is called %.63s", p->consumers[i]);
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(offer->seats[k], p->consumers[i]) == 0)
@@ -341,7 +337,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_id_t *id)
     rc = call == NULL ? error_set(BATON_ENOMEM, "no memory for an offer") : offer_seats(b, p, call);
     if (rc != 0)
         goto undo;
-    call->id = id_new(b);
+    call->id = admission_id(&b->admission);
     call->attempt = p->attempt;
     call->user = p->user;
     call->offer.num_tokens = p->num_tokens;
@@ -425,8 +421,8 @@ int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t lay
 
 /* ---- want -------------------------------------------------------------------------------------------------------- */
 
-static int want_check(const struct baton *b, const baton_want_params_t *p, uint32_t *engine, struct plan_tables *tables,
-                      uint32_t room[BATON_GROUPS_MAX])
+static int want_check(const struct baton *b, const baton_want_params_t *p, struct call_want *whose,
+                      struct plan_tables *tables, uint32_t room[BATON_GROUPS_MAX])
 {
     int rc = check_state(b);
     if (rc != 0)
@@ -442,13 +438,12 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
         return rc;
     if (p->held_tokens > p->num_tokens)
         return error_set(BATON_ETOKENS, "%u tokens are held, and %u are wanted", p->held_tokens, p->num_tokens);
-    *engine = directory_find(b->directory, p->engine);
-    if (*engine == DIRECTORY_NONE)
+    whose->engine = fleet_find(b->fleet, p->engine, &whose->life);
+    if (whose->engine == DIRECTORY_NONE)
         return error_set(p->life != 0 ? BATON_EGONE : BATON_EENGINE, "no engine is called %.63s", p->engine);
-    const uint64_t life = b->directory->engines[*engine]->life;
-    if (p->life != 0 && p->life != life)
+    if (p->life != 0 && p->life != whose->life)
         return error_set(BATON_EGONE, "engine %.63s has life %016" PRIx64 " now, and %016" PRIx64 " is wanted",
-                         p->engine, life, p->life);
+                         p->engine, whose->life, p->life);
     rc = tables_of(b, p->tables, p->num_tables, tables);
     if (rc == 0)
         rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);
@@ -466,12 +461,12 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, uint3
 int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
 {
     baton_want_params_t own, *p = &own;
-    uint32_t engine = DIRECTORY_NONE;
+    struct call_want whose = {0};
     struct plan_tables tables;
     uint32_t room[BATON_GROUPS_MAX];
     int rc = sized_take(params, "baton_want_params_t", p, sizeof *p);
     if (rc == 0)
-        rc = want_check(b, p, &engine, &tables, room);
+        rc = want_check(b, p, &whose, &tables, room);
     if (rc != 0)
         return rc;
     bool leased = p->mode == BATON_MODE_PUSH;
@@ -483,12 +478,12 @@ int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
         rc = error_set(BATON_ENOMEM, "no memory for a want");
         goto undo;
     }
-    call->id = id_new(b);
+    call->id = admission_id(&b->admission);
     call->attempt = p->attempt;
     call->user = p->user;
     call->want.mode = p->mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;
-    call->want.engine = engine;
-    call->want.life = b->directory->engines[engine]->life;
+    call->want.engine = whose.engine;
+    call->want.life = whose.life;
     call->want.num_tokens = p->num_tokens;
     call->want.held_tokens = p->held_tokens;
     call->want.zero_tail = (p->flags & BATON_WANT_ZERO_TAIL) != 0;

@@ -217,11 +217,11 @@ static struct outcome *outcome_of(const struct entry *entry, uint64_t now, const
                          .user = entry->user,
                          .mode = entry->mode,
                          .verdict = entry->hears ? BATON_VERDICT_FOLLOWS : BATON_VERDICT_NONE,
-                         .peer = -1,
                          .num_blocks = entry->num_blocks,
                          .total_ns = now > entry->submitted_ns ? now - entry->submitted_ns : 0};
     memcpy(e->key, entry->key, sizeof e->key);
     snprintf(e->detail, sizeof e->detail, "%s", why->detail);
+    outcome->peer = -1;
     return outcome;
 }
 

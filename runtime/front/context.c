@@ -41,7 +41,7 @@ static int params_check(const baton_open_params_t *p)
                          p->pp);
     if (p->verdicts < BATON_VERDICTS_NONE || p->verdicts > BATON_VERDICTS_LEADER)
         return error_set(BATON_EINVAL, "verdicts %d is none of none, all, leader", (int)p->verdicts);
-    if ((p->flags & ~(uint32_t)BATON_OPEN_CACHE_LATER) != 0)
+    if ((p->flags & ~(uint32_t)(BATON_OPEN_CACHE_LATER | BATON_OPEN_ENGINES)) != 0)
         return error_set(BATON_EINVAL, "flags %u has bits that are unknown", p->flags);
     if (p->progress < BATON_PROGRESS_AUTO || p->progress > BATON_PROGRESS_CALLER)
         return error_set(BATON_EINVAL, "progress %d is no mode", (int)p->progress);
@@ -87,6 +87,7 @@ static void context_free(struct baton *b)
     reactor_fini(&b->loop);
     caller_fini(&b->caller);
     cache_free(b->cache);
+    fleet_destroy(b->fleet);
     directory_destroy(b->directory);
     snapshot_fini(&b->snapshot);
     calls_destroy(b->calls);
@@ -102,9 +103,11 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     b->settings = *settings;
     b->log = (struct logger){.level = (enum log_level)settings->log,
                              .rank = -1,
+                             .index = params->pp_rank * params->tp + params->tp_rank,
                              .sink = log_default.sink,
                              .sink_user = log_default.user,
                              .limits = log_limits_create()};
+    snprintf(b->log.engine, sizeof b->log.engine, "%.*s", BATON_ENGINE_NAME_MAX - 1, params->engine);
     reactor_init(&b->loop);
     closing_init(&b->closing);
     stall_init(&b->stall);
@@ -115,11 +118,12 @@ static struct baton *context_create(const baton_open_params_t *params, const str
     admission_init(&b->admission, (uint32_t)settings->requests, (uint32_t)settings->leases, hears);
     bool has_events = events_init(&b->events, admission_most_events(&b->admission));
     b->calls = calls_create(admission_most_calls(&b->admission));
+    b->fleet = fleet_create();
     caller_init(&b->caller);
     bool is_open =
         params->progress == BATON_PROGRESS_THREAD ||
         caller_open(&b->caller, events_fd(&b->events)); /* AUTO: which thread level MPI gives is not known yet */
-    if (b->log.limits == NULL || !has_events || b->calls == NULL || !is_open) {
+    if (b->log.limits == NULL || !has_events || b->calls == NULL || b->fleet == NULL || !is_open) {
         context_free(b);
         return NULL;
     }
@@ -151,6 +155,7 @@ static void make_timeline(struct baton *b)
     const struct timeline_wish wish = {.path = path,
                                        .rank = b->on.ground->self,
                                        .workers = (uint32_t)b->settings.copy_workers,
+                                       .index = b->log.index,
                                        .engine = b->who.engine,
                                        .host = b->place.host,
                                        .cpus = binding_cpus(&b->binding),
@@ -253,6 +258,12 @@ int context_check_started(const struct baton *b)
         break;
     }
     return error_set(BATON_ESTATE, "MPI was finalised before");
+}
+
+void context_tell_engines(struct baton *b)
+{
+    if ((b->who.flags & BATON_OPEN_ENGINES) != 0)
+        events_put_engines(&b->events);
 }
 
 /* ---- close ------------------------------------------------------------------------------------------------------- */

@@ -28,6 +28,7 @@
 #include "front/calls.h"
 #include "front/closing.h"
 #include "front/events.h"
+#include "front/fleet.h"
 #include "front/caller.h"
 #include "front/paths.h"
 #include "front/reactor.h"
@@ -80,9 +81,9 @@ struct baton {
     uint64_t number; /* as a member (wire/row.h) */
 
     /* any thread */
+    struct fleet *fleet;
     struct mpsc submits; /* calls on their way to the core */
     struct calls *calls;
-    _Atomic uint64_t next_id;
     struct admission admission;
     struct events events;
     struct snapshot snapshot;
@@ -110,5 +111,8 @@ int context_check(const struct baton *b);
 
 /** The same, and BATON_EAGAIN: caches are still to come; BATON_ESTATE: it is not started. */
 int context_check_started(const struct baton *b);
+
+/** Engines have come or gone, and the fleet knows it: tells the engine, if it asked for that. Any thread. */
+void context_tell_engines(struct baton *b);
 
 #endif

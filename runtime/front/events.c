@@ -93,6 +93,11 @@ static void make_readable(struct events *e)
     pthread_setcancelstate(cancel_state, NULL);
 }
 
+static bool is_empty(const struct events *e)
+{
+    return mpmc_is_empty(e->outcomes) && !atomic_load_explicit(&e->engines_waits, memory_order_relaxed);
+}
+
 /*
  * Either this finds what was put, or the put finds that somebody watches: each side writes its word, then reads the
  * other's, with a sequentially consistent fence in between.
@@ -103,7 +108,7 @@ void events_watch(struct events *e)
         atomic_exchange_explicit(&e->is_watched, true, memory_order_relaxed))
         return;
     atomic_thread_fence(memory_order_seq_cst);
-    if (!mpmc_is_empty(e->outcomes))
+    if (!is_empty(e))
         make_readable(e);
 }
 
@@ -112,12 +117,20 @@ bool events_are_watched(const struct events *e)
     return atomic_load_explicit(&e->is_watched, memory_order_relaxed);
 }
 
+/* Something was put. */
+static void announce(struct events *e)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* see events_watch */
+    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !is_empty(e))
+        make_readable(e); /* else a poller that was awake has taken it */
+}
+
 /* What the caller did before (fences, the raised generation) happens before the poller takes the event: the queue
  * orders that by release and acquire. */
 bool events_put(struct events *e, struct outcome *outcome)
 {
     const int error = outcome->event.error;
-    const int32_t peer = outcome->event.peer;
+    const int32_t peer = outcome->peer;
     const bool is_failure = events_is_failure(&outcome->event); /* in the queue, the outcome is the poller's */
     atomic_fetch_add_explicit(&e->waiting, 1, memory_order_relaxed);
     if (is_failure)
@@ -128,10 +141,21 @@ bool events_put(struct events *e, struct outcome *outcome)
             count(e, error, peer, (uint64_t)-1);
         return false;
     }
-    atomic_thread_fence(memory_order_seq_cst); /* see events_watch */
-    if (atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !mpmc_is_empty(e->outcomes))
-        make_readable(e); /* else a poller that was awake has taken it */
+    announce(e);
     return true;
+}
+
+/*
+ * Who finds that it waits already leaves it at that: the exchange of the poller that takes it comes later, and acquires
+ * what was published before this one.
+ */
+void events_put_engines(struct events *e)
+{
+    atomic_fetch_add_explicit(&e->waiting, 1, memory_order_relaxed);
+    if (atomic_exchange_explicit(&e->engines_waits, true, memory_order_acq_rel))
+        atomic_fetch_sub_explicit(&e->waiting, 1, memory_order_relaxed);
+    else
+        announce(e);
 }
 
 /* Reads what was written. True: there was something. */
@@ -157,7 +181,15 @@ void events_poll_begin(struct events *e)
 
 struct outcome *events_take(struct events *e)
 {
+    if (atomic_load_explicit(&e->engines_waits, memory_order_relaxed) &&
+        atomic_exchange_explicit(&e->engines_waits, false, memory_order_acq_rel))
+        return &e->engines;
     return mpmc_pop(e->outcomes);
+}
+
+bool events_is_engines(const struct events *e, const struct outcome *taken)
+{
+    return taken == &e->engines;
 }
 
 void events_poll_end(struct events *e, uint32_t taken, bool had_enough)
@@ -170,7 +202,7 @@ void events_poll_end(struct events *e, uint32_t taken, bool had_enough)
      * pushed is announced by its put. Who has read sees is_watched, by the count that the writer had added before.
      */
     const bool must_look = had_enough || (taken > 0 && make_quiet(e));
-    if (must_look && atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !mpmc_is_empty(e->outcomes))
+    if (must_look && atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !is_empty(e))
         make_readable(e);
 }
 

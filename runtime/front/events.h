@@ -21,10 +21,12 @@ typedef _Atomic uint64_t events_count_t;
 
 struct events {
     struct mpmc *outcomes;
-    int fd;                   /* readable while there are any, if somebody watches it */
-    _Atomic bool is_watched;  /* somebody may sleep on it */
-    _Atomic uint64_t written; /* to it and not read from it yet, and what is about to be written */
-    _Atomic uint32_t waiting; /* outcomes in it */
+    struct outcome engines;     /* what is taken where engines have come or gone */
+    _Atomic bool engines_waits; /* it is to be taken, before the others */
+    int fd;                     /* readable while there are any, if somebody watches it */
+    _Atomic bool is_watched;    /* somebody may sleep on it */
+    _Atomic uint64_t written;   /* to it and not read from it yet, and what is about to be written */
+    _Atomic uint32_t waiting;   /* to be taken */
     events_count_t reasons[BATON_REASONS];
     _Atomic(events_count_t *) *reasons_of; /* the same by rank; NULL: none of its calls failed */
     uint32_t num_ranks;
@@ -42,6 +44,14 @@ void events_forget(struct events *e);
 
 /** Queues an outcome. Never waits. False: there is no place yet, since a poller was interrupted while it took one. */
 bool events_put(struct events *e, struct outcome *outcome);
+
+/**
+ * Engines have come or gone, and a poller is to hear it: once, however often this is called until it does. It needs no
+ * place. Never waits.
+ */
+void events_put_engines(struct events *e);
+/** Whether what was taken tells of engines. It is not to be freed, and the engines that are read now are the newest. */
+bool events_is_engines(const struct events *e, const struct outcome *taken);
 
 /** A failure counts once: not with a verdict, and not with the end of a call that was given up before. */
 bool events_is_failure(const baton_event_t *event);

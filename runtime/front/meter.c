@@ -23,6 +23,8 @@ static void introduce(struct baton *b)
     body->rank = b->on.ground->self;
     body->ranks = b->on.ground->num_peers;
     body->pid = (uint64_t)getpid();
+    body->index = b->log.index;
+    body->life = atomic_load_explicit(&b->log.life, memory_order_relaxed);
     body->began_ns = body->renewed_ns = real_now_ns();
     snprintf(body->engine, sizeof body->engine, "%s", b->who.engine);
     snprintf(body->host, sizeof body->host, "%s", b->place.host);
@@ -67,16 +69,17 @@ void meter_fini(struct meter *m)
     m->metrics = NULL;
 }
 
-void meter_hear(struct baton *b, const baton_event_t *event)
+void meter_hear(struct baton *b, const struct outcome *outcome)
 {
+    const baton_event_t *event = &outcome->event;
     struct metrics *m = b->loop.meter.metrics;
     const struct directory *d = b->directory;
     if (event->type == BATON_EVENT_WANT && event->status == BATON_STATUS_DONE)
         metrics_want(m, event->path_bytes, event->total_ns);
-    if (!events_is_failure(event) || event->peer < 0)
+    if (!events_is_failure(event) || outcome->peer < 0)
         return;
-    const struct directory_engine *engine = d->engines[d->engine_of[event->peer]];
-    metrics_failure(m, (struct metrics_engine){engine->index, engine->name}, event->error);
+    const struct directory_engine *engine = d->engines[d->engine_of[outcome->peer]];
+    metrics_failure(m, (struct metrics_engine){engine->index, engine->name, engine->life}, event->error);
 }
 
 static void renew(struct baton *b)

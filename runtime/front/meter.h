@@ -20,6 +20,7 @@
 #define METER_NS UINT64_C(100000000)
 
 struct baton;
+struct outcome;
 
 struct meter {
     struct metrics *metrics;   /* NULL: there is no page, and nothing is counted for one */
@@ -39,8 +40,8 @@ int meter_start(struct baton *b, char *(*lookup)(const char *variable));
 /** Removes the page, unless its name came from outside. */
 void meter_fini(struct meter *m);
 
-/** An event is handed out. */
-void meter_hear(struct baton *b, const baton_event_t *event);
+/** An outcome is handed out. */
+void meter_hear(struct baton *b, const struct outcome *outcome);
 /** Something has happened that the page lacks: it is due in METER_NS. */
 void meter_news(struct meter *m, uint64_t now);
 /** A snapshot is taken. Renews the page if it is due. */

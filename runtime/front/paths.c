@@ -576,24 +576,6 @@ static void describe_reasons(const struct paths *p, struct textbuf *out)
     }
 }
 
-/* Ranks to which several paths lead: a line for neighbours that are alike. */
-static void describe_ways(const struct paths *p, struct textbuf *out)
-{
-    const uint32_t size = p->ground->num_peers;
-    for (uint32_t i = 0, next; i < size; i = next) {
-        for (next = i + 1; next < size && p->to[next] == PATH_WAYS && ways_are_alike(p->ways, i, next);)
-            next++;
-        if (p->to[i] != PATH_WAYS)
-            continue;
-        textbuf_print(out, "by %s: rank%s %" PRIu32, p->path[PATH_WAYS].name, next - i == 1 ? "" : "s", i);
-        if (next - i > 1)
-            textbuf_print(out, " to %" PRIu32, next - 1);
-        textbuf_print(out, ": pairs of regions are read ");
-        ways_describe(p->ways, i, out);
-        textbuf_print(out, "%s%s\n", p->near[i].why[0] != '\0' ? ": " : "", p->near[i].why);
-    }
-}
-
 void paths_describe(const struct paths *p, struct textbuf *out)
 {
     for (unsigned i = 0; i < p->num_paths; i++) {
@@ -607,5 +589,5 @@ void paths_describe(const struct paths *p, struct textbuf *out)
     textbuf_print(out, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
                   lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");
     describe_reasons(p, out);
-    describe_ways(p, out);
+    ways_describe(p->ways, p->to, out);
 }

@@ -28,13 +28,26 @@ static void *at(void *array, int i, size_t size)
     return (unsigned char *)array + (size_t)i * size;
 }
 
+/* Engines have come or gone: the event tells of the newest version. */
+static void take_engines(const struct baton *b, void *out, size_t size)
+{
+    const baton_event_t event = {
+        .type = BATON_EVENT_ENGINES, .status = BATON_STATUS_DONE, .version = fleet_number(b->fleet)};
+    sized_fill(&event, sizeof event, out, size);
+}
+
 static int take_events(struct baton *b, void *events, int max, size_t size)
 {
     struct outcome *outcome;
     int n = 0;
     events_poll_begin(&b->events);
     while (n < max && (outcome = events_take(&b->events)) != NULL) {
-        sized_fill(&outcome->event, sizeof outcome->event, at(events, n++, size), size);
+        void *out = at(events, n++, size);
+        if (events_is_engines(&b->events, outcome)) {
+            take_engines(b, out, size);
+            continue;
+        }
+        sized_fill(&outcome->event, sizeof outcome->event, out, size);
         admission_polled(&b->admission, &outcome->event);
         outcome_free(outcome);
     }
@@ -74,44 +87,75 @@ int baton_progress(baton_t *b)
     return (int)events_waiting(&b->events);
 }
 
-/* ---- the world ------------------------------------------------------------------------------------------------ */
+/* ---- engines ----------------------------------------------------------------------------------------------------- */
 
-static baton_engine_t engine_of(const struct directory *d, const struct directory_engine *engine)
-{
-    const struct wire_row *first = &d->rows[engine->ranks[0]];
-    const baton_distance_t *far = engine->distances;
-    uint32_t nearest = 0;
-    for (uint32_t i = 1; i < engine->num_ranks; i++)
-        if (far[i] < far[nearest] || (far[i] == far[nearest] && engine->ranks[i] < engine->ranks[nearest]))
-            nearest = i;
-    baton_engine_t out = {.role = (baton_role_t)first->role,
-                          .tp = first->tp,
-                          .pp = first->pp,
-                          .ranks = engine->ranks,
-                          .hosts = engine->hosts,
-                          .distances = far,
-                          .life = engine->life,
-                          .nearest = engine->ranks[nearest],
-                          .distance = far[nearest]};
-    memcpy(out.name, engine->name, sizeof out.name);
-    return out;
-}
-
-int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
+static int check_list(const struct baton *b, const void *out, int max, size_t size, const char *type)
 {
     int rc = context_check_started(b);
     if (rc == 0 && ((out == NULL && max > 0) || max < 0))
         rc = error_set(BATON_EINVAL, "out must not be NULL, max not negative");
-    if (rc == 0)
-        rc = sized_check(size, "baton_engine_t");
+    return rc != 0 ? rc : sized_check(size, type);
+}
+
+static baton_engine_t engine_of(const struct fleet_engine *engine)
+{
+    baton_engine_t out = {.role = engine->role,
+                          .tp = engine->tp,
+                          .pp = engine->pp,
+                          .num_ranks = engine->num_ranks,
+                          .distance = engine->ranks[engine->nearest].distance,
+                          .nearest = engine->nearest,
+                          .life = engine->life};
+    memcpy(out.name, engine->name, sizeof out.name);
+    return out;
+}
+
+int baton_engines_sized(const baton_t *b, uint64_t *version, void *out, int max, size_t size)
+{
+    unsigned place;
+    const int rc = check_list(b, out, max, size, "baton_engine_t");
     if (rc != 0)
         return rc;
-    int num = (int)b->directory->num_engines;
+    const struct fleet_version *v = fleet_read(b->fleet, &place);
+    const int num = (int)v->num_engines;
     for (int i = 0; i < num && i < max; i++) {
-        baton_engine_t engine = engine_of(b->directory, b->directory->engines[i]);
+        const baton_engine_t engine = engine_of(v->engines[i]);
         sized_fill(&engine, sizeof engine, at(out, i, size), size);
     }
+    if (version != NULL)
+        *version = v->number;
+    fleet_done(b->fleet, place);
     return num;
+}
+
+static baton_engine_rank_t rank_of(const struct fleet_rank *rank)
+{
+    baton_engine_rank_t out = {.number = rank->number,
+                               .pp_rank = rank->pp_rank,
+                               .tp_rank = rank->tp_rank,
+                               .distance = rank->distance,
+                               .world_rank = (int32_t)rank->rank};
+    _Static_assert(sizeof out.host == sizeof rank->host, "a host's name has one size");
+    memcpy(out.host, rank->host, sizeof out.host);
+    return out;
+}
+
+int baton_engine_ranks_sized(const baton_t *b, const char *engine, void *out, int max, size_t size)
+{
+    unsigned place;
+    int rc = check_list(b, out, max, size, "baton_engine_rank_t");
+    if (rc == 0 && engine == NULL)
+        rc = error_set(BATON_EINVAL, "engine must not be NULL");
+    if (rc != 0)
+        return rc;
+    const struct fleet_engine *found = fleet_named(fleet_read(b->fleet, &place), engine);
+    const int num = found != NULL ? (int)found->num_ranks : BATON_EENGINE;
+    for (int i = 0; i < num && i < max; i++) {
+        const baton_engine_rank_t rank = rank_of(&found->ranks[i]);
+        sized_fill(&rank, sizeof rank, at(out, i, size), size);
+    }
+    fleet_done(b->fleet, place);
+    return num >= 0 ? num : error_set(num, "no engine is called %.63s", engine);
 }
 
 /* ---- readings ---------------------------------------------------------------------------------------------------- */

@@ -166,7 +166,7 @@ static bool hand_out(struct baton *b, uint64_t now)
         if (l->kept.outcome == NULL) {
             l->kept.outcome = core_take(b->core);
             l->kept.is_passed = false;
-            meter_hear(b, &l->kept.outcome->event);
+            meter_hear(b, l->kept.outcome);
         }
         goes_on = publish(b);
         any |= goes_on;

@@ -57,7 +57,8 @@ static uint32_t give_up(struct baton *b, uint64_t now, const struct calls_reason
         failure_log(&b->log, &(struct failure){.what = e->of == BATON_EVENT_OFFER ? "offer" : "want",
                                                .reason = baton_errname(e->error),
                                                .key = e->key,
-                                               .peer = e->peer,
+                                               .peer_engine = e->peer_engine,
+                                               .peer_rank = e->peer_rank,
                                                .age_ns = e->total_ns,
                                                .detail = e->detail});
         outcome_free(line);

@@ -17,6 +17,7 @@
 #include "front/areas.h"
 #include "front/cache.h"
 #include "front/context.h"
+#include "observe/timeline.h"
 #include "verdict/verdict.h"
 #include "wire/card.h"
 #include "wire/row.h"
@@ -123,6 +124,15 @@ static void row_write(const struct baton *b, const struct layout *l, uint32_t ca
     wire_row_encode(&row, out);
 }
 
+/* Of this engine: what names this rank elsewhere has it. relaxed: it is a number that orders nothing. */
+static void learn_life(struct baton *b)
+{
+    const struct directory *d = b->directory;
+    const uint64_t life = d->engines[d->engine_of[b->on.ground->self]]->life;
+    atomic_store_explicit(&b->log.life, life, memory_order_relaxed);
+    timeline_add_life(b->log.timeline, life);
+}
+
 static int directory_build(struct baton *b, const struct layout *l)
 {
     uint8_t row[WIRE_ROW_BYTES];
@@ -139,8 +149,12 @@ static int directory_build(struct baton *b, const struct layout *l)
         rc = directory_of_world(rows, b->on.ground->num_peers, &b->directory, &why);
         if (rc == 0)
             directory_measure(b->directory, b->on.ground->self);
+        if (rc == 0)
+            rc = fleet_publish_all(b->fleet, b->directory);
         if (rc != 0)
             error_set(rc, "%s", why.text);
+        else
+            learn_life(b);
         rc = agree(b, "directory", rc);
     }
     if (!is_lost(b)) /* else MPI may still write there */
@@ -279,6 +293,7 @@ static void begin_turns(struct baton *b, enum context_state from)
         caller_start(&b->caller);
     atomic_store_explicit(&b->start.is_whole, true, memory_order_release);
     atomic_compare_exchange_strong(&b->state, &from, CONTEXT_STARTED);
+    context_tell_engines(b); /* who hears it may ask for them */
 }
 
 /* The sentence of the error stays, for calls that come later. */

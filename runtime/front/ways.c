@@ -12,6 +12,8 @@
 #include "plan/plan.h"
 #include "staged/staged.h"
 
+#define WAYS_NAME "several ways"
+
 struct ways {
     struct ways_wish wish;
     uint32_t devices; /* of my regions */
@@ -217,7 +219,7 @@ void ways_path(struct ways *w, struct path *out)
                          .progress = ways_progress,
                          .busy = ways_busy,
                          .kind = BATON_PATH_NONE,
-                         .name = "several ways"};
+                         .name = WAYS_NAME};
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -238,13 +240,13 @@ void ways_destroy(struct ways *w)
     free(w);
 }
 
-bool ways_are_alike(const struct ways *w, uint32_t a, uint32_t b)
+static bool are_alike(const struct ways *w, uint32_t a, uint32_t b)
 {
     const struct pairs of_a = pairs_with(w, a, false), of_b = pairs_with(w, b, false);
     return is_near(w, a) == is_near(w, b) && memcmp(&of_a, &of_b, sizeof of_a) == 0;
 }
 
-void ways_describe(const struct ways *w, uint32_t peer, struct textbuf *out)
+static void describe_pairs(const struct ways *w, uint32_t peer, struct textbuf *out)
 {
     const struct pairs pairs = pairs_with(w, peer, false);
     const char *between = "";
@@ -256,5 +258,24 @@ void ways_describe(const struct ways *w, uint32_t peer, struct textbuf *out)
         else
             textbuf_print(out, "%sby %s", between, w->wish.path[i].name);
         between = ", ";
+    }
+}
+
+/* A line for neighbours that are alike. */
+void ways_describe(const struct ways *w, const unsigned *to, struct textbuf *out)
+{
+    const uint32_t size = w->wish.ground->num_peers;
+    for (uint32_t i = 0, next; i < size; i = next) {
+        const char *why = w->wish.near[i].why;
+        for (next = i + 1; next < size && to[next] == PATH_WAYS && are_alike(w, i, next);)
+            next++;
+        if (to[i] != PATH_WAYS)
+            continue;
+        textbuf_print(out, "by " WAYS_NAME ": rank%s %" PRIu32, next - i == 1 ? "" : "s", i);
+        if (next - i > 1)
+            textbuf_print(out, " to %" PRIu32, next - 1);
+        textbuf_print(out, ": pairs of regions are read ");
+        describe_pairs(w, i, out);
+        textbuf_print(out, "%s%s\n", why[0] != '\0' ? ": " : "", why);
     }
 }

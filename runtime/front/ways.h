@@ -49,8 +49,7 @@ baton_path_t ways_kind(const struct ways *w, uint32_t peer, bool write);
 /** The table of core/path.h, for ranks that several paths lead to. It hands out no events: its paths do. */
 void ways_path(struct ways *w, struct path *out);
 
-/** Of such ranks, by which paths pairs of regions are read; and whether it is so for two of them. */
-bool ways_are_alike(const struct ways *w, uint32_t a, uint32_t b);
-void ways_describe(const struct ways *w, uint32_t peer, struct textbuf *out);
+/** By which paths pairs of regions are read of each rank that several lead to (`to`, by rank: PATH_WAYS). */
+void ways_describe(const struct ways *w, const unsigned *to, struct textbuf *out);
 
 #endif

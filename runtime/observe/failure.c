@@ -27,9 +27,11 @@ static const char *or_none(const char *word)
 
 void failure_log(const struct logger *l, const struct failure *what)
 {
-    char key[TEXT_MAX], detail[TEXT_MAX];
+    char key[TEXT_MAX], detail[TEXT_MAX], peer[BATON_ENGINE_NAME_MAX + 16] = "-";
+    if (what->peer_engine != NULL && what->peer_engine[0] != '\0')
+        snprintf(peer, sizeof peer, "%s:%u", what->peer_engine, what->peer_rank);
     log_line_of(l, what->reason, LOG_WARN,
-                "failure what=%s reason=%s key=\"%s\" peer=%d leg=%s state=%s age_ms=%.1f detail=\"%s\"", what->what,
-                what->reason, quotable(what->key, key), what->peer, or_none(what->leg), or_none(what->state),
+                "failure what=%s reason=%s key=\"%s\" peer=%s leg=%s state=%s age_ms=%.1f detail=\"%s\"", what->what,
+                what->reason, quotable(what->key, key), peer, or_none(what->leg), or_none(what->state),
                 (double)what->age_ns / 1e6, quotable(what->detail, detail));
 }

@@ -120,6 +120,17 @@ static void print_text(char *text, size_t size, const char *format, va_list args
     blank_control(text, strlen(text));
 }
 
+/* relaxed: the life is a number that orders nothing. */
+static baton_log_source_t source_of(const struct logger *l)
+{
+    baton_log_source_t source = {.size = sizeof source,
+                                 .life = atomic_load_explicit(&l->life, memory_order_relaxed),
+                                 .rank = l->index,
+                                 .world_rank = l->rank};
+    memcpy(source.engine, l->engine, sizeof source.engine);
+    return source;
+}
+
 /* The head, the text, and `count`, for which there is always room. */
 static void hand_over(const struct logger *l, enum log_level level, const char *count, const char *format, va_list args)
 {
@@ -130,7 +141,8 @@ static void hand_over(const struct logger *l, enum log_level level, const char *
     memcpy(line + length, count, tail + 1);
     length += tail;
     if (l->sink != NULL) {
-        l->sink(l->sink_user, (baton_log_level_t)level, l->rank, line + head);
+        const baton_log_source_t source = source_of(l);
+        l->sink(l->sink_user, (baton_log_level_t)level, &source, line + head);
         return;
     }
     line[length++] = '\n';

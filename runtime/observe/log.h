@@ -5,6 +5,7 @@
 #ifndef BATON_OBSERVE_LOG_H
 #define BATON_OBSERVE_LOG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,7 +25,10 @@ struct timeline;
 /** Each context has its own, and all its parts see it. Zero it, then set the fields that are needed. */
 struct logger {
     enum log_level level;
-    int rank;                  /* -1 until known */
+    int rank;              /* of the world; -1 until known */
+    uint32_t index;        /* in the engine */
+    _Atomic uint64_t life; /* of the engine; 0 until known, which may be while other threads log */
+    char engine[BATON_ENGINE_NAME_MAX];
     baton_log_fn sink;         /* NULL: standard error */
     void *sink_user;           /* handed to the sink */
     struct log_limits *limits; /* NULL: every line is written */

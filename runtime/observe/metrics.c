@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_ROW 0xff
-
 _Static_assert(METRICS_PATHS + METRICS_PEERS + 1 <= 32, "a bit for each part");
-_Static_assert(METRICS_PEERS < NO_ROW, "a row's number fits in a byte");
 _Static_assert(METRICS_PATHS <= BATON_PATHS, "the paths here are paths of the library");
 _Static_assert(sizeof(struct metrics_body) % sizeof(uint64_t) == 0, "other processes read whole words");
 
@@ -17,17 +14,19 @@ struct metrics {
     struct metrics_body body;
     uint32_t changes;
     uint32_t num_engines;
-    uint8_t row_of[]; /* by the engine's number */
+    struct {
+        uint64_t life; /* of the engine that had the number last; 0: none */
+        unsigned row;
+    } last[]; /* by the engine's number */
 };
 
 struct metrics *metrics_create(uint32_t num_engines)
 {
-    struct metrics *m = calloc(1, sizeof *m + num_engines);
+    struct metrics *m = calloc(1, sizeof *m + num_engines * sizeof m->last[0]);
     if (m == NULL)
         return NULL;
     m->num_engines = num_engines;
     m->changes = UINT32_MAX;
-    memset(m->row_of, NO_ROW, num_engines);
     snprintf(m->body.peer[METRICS_PEERS].engine, sizeof m->body.peer->engine, "%s", METRICS_OTHERS);
     return m;
 }
@@ -47,23 +46,36 @@ static unsigned path_index(baton_path_t path)
     return (unsigned)path < METRICS_PATHS ? (unsigned)path : BATON_PATH_NONE;
 }
 
+/* That of its name, made if there is room for one more. */
+static unsigned row_named(struct metrics *m, const char *name)
+{
+    unsigned row = 0;
+    while (row < m->body.num_peers && strcmp(m->body.peer[row].engine, name) != 0)
+        row++;
+    if (row == m->body.num_peers && row < METRICS_PEERS) {
+        snprintf(m->body.peer[row].engine, sizeof m->body.peer->engine, "%s", name);
+        m->body.num_peers++;
+    }
+    return row;
+}
+
 static struct metrics_peer *row_of(struct metrics *m, struct metrics_engine peer)
 {
-    uint8_t *row = &m->row_of[peer.number];
-    if (*row == NO_ROW && m->body.num_peers < METRICS_PEERS) {
-        *row = (uint8_t)m->body.num_peers++;
-        snprintf(m->body.peer[*row].engine, sizeof m->body.peer->engine, "%s", peer.name);
-    } else if (*row == NO_ROW) {
-        *row = METRICS_PEERS;
+    const bool is_known = peer.number < m->num_engines && peer.life != 0;
+    const bool is_last = is_known && m->last[peer.number].life == peer.life;
+    const unsigned row = is_last ? m->last[peer.number].row : row_named(m, peer.name);
+    if (is_known && !is_last) {
+        m->last[peer.number].life = peer.life;
+        m->last[peer.number].row = row;
     }
-    m->changes |= UINT32_C(1) << (METRICS_PATHS + *row);
-    return &m->body.peer[*row];
+    m->changes |= UINT32_C(1) << (METRICS_PATHS + row);
+    return &m->body.peer[row];
 }
 
 void metrics_transfer(struct metrics *m, struct metrics_engine peer, baton_path_t path, bool out, uint64_t bytes,
                       uint64_t ns)
 {
-    if (m == NULL || peer.number >= m->num_engines)
+    if (m == NULL)
         return;
     const unsigned at = path_index(path);
     struct metrics_peer *row = row_of(m, peer);
@@ -90,7 +102,7 @@ void metrics_want(struct metrics *m, const uint64_t path_bytes[BATON_PATHS], uin
 
 void metrics_failure(struct metrics *m, struct metrics_engine peer, int error)
 {
-    if (m == NULL || peer.number >= m->num_engines)
+    if (m == NULL)
         return;
     row_of(m, peer)->failures[error <= 0 && error > -BATON_REASONS ? -error : 0]++;
 }

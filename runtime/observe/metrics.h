@@ -96,6 +96,7 @@ struct metrics_body {
     char engine[BATON_ENGINE_NAME_MAX], host[64], version[32];
     uint64_t began_ns, renewed_ns; /* by the real-time clock */
     uint64_t is_closed;            /* these are the last ones */
+    uint64_t index, life;          /* of the rank in its engine; of this start of the engine */
     uint64_t stats[METRICS_STATS];
     uint64_t stalls;                  /* turns that were inside MPI for stall_ms */
     uint64_t received[METRICS_PATHS]; /* bytes of wants that were done */
@@ -108,17 +109,21 @@ struct metrics_body {
 
 struct metrics;
 
-/** For a world of so many engines. NULL: no memory. */
+/** Rows of engines with numbers below num_engines are found at once. NULL: no memory. */
 struct metrics *metrics_create(uint32_t num_engines);
 void metrics_destroy(struct metrics *m);
 
 /** The name and the state of this rank. Whoever has the metrics writes these fields. */
 struct metrics_body *metrics_body(struct metrics *m);
 
-/** An engine of the world, which labels counts. */
+/**
+ * An engine, whose name labels counts: all that have the same name, one after another, have one row. No two that are
+ * there at once have one number; an engine that comes later may have it again, with another life.
+ */
 struct metrics_engine {
     uint32_t number;
     const char *name;
+    uint64_t life;
 };
 
 /** One transfer between this rank and one of that engine is complete; `out`: a push of mine. m may be NULL here. */

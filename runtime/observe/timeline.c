@@ -87,6 +87,12 @@ void timeline_add_message(struct timeline *t, enum timeline_kind kind, uint32_t 
                                               .want = want});
 }
 
+void timeline_add_life(struct timeline *t, uint64_t life)
+{
+    if (t != NULL)
+        timeline_add(t, &(struct timeline_record){.kind = TIMELINE_LIFE, .ns = clock_now_ns(), .id = life});
+}
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* After an error nothing more is written. */

@@ -20,6 +20,7 @@
  *   COPY      a copy worker has copied, or who makes the turn             the leg
  *   BATCH     a batch of one-sided operations of MPI was complete         the leg, the peer
  *   REPORTED  the event of a call goes out, to be polled                  the call
+ *   LIFE      this start of the engine has a number: its id
  *
  * A call is named by its id and a leg by the tag of its mover, both of this rank alone. The moments of calls and legs
  * are the turns in which the reactor saw them. Messages, copies and batches have times of their own.
@@ -57,7 +58,8 @@ enum timeline_kind {
     TIMELINE_STOPPED,
     TIMELINE_COPY,
     TIMELINE_BATCH,
-    TIMELINE_REPORTED
+    TIMELINE_REPORTED,
+    TIMELINE_LIFE
 };
 
 /* Bits of timeline_record.what. */
@@ -89,6 +91,7 @@ struct timeline;
 struct timeline_wish {
     const char *path; /* "%r" in it becomes the rank; where it has none, "." and the rank are added */
     uint32_t rank, workers;
+    uint32_t index; /* in the engine */
     const char *engine, *host;
     const char *cpus;         /* the hardware threads of its thread (base/thread.h) */
     uint64_t bytes;           /* that the file may have */
@@ -111,6 +114,8 @@ void timeline_forget(struct timeline *t);
 
 /** Adds a record, or counts it as left out. */
 void timeline_add(struct timeline *t, const struct timeline_record *record);
+/** LIFE, now. */
+void timeline_add_life(struct timeline *t, uint64_t life);
 /** WANT, OFFER. */
 void timeline_add_call(struct timeline *t, enum timeline_kind kind, uint64_t ns, uint64_t id, const char *key);
 /** SENT, HEARD, now. `number`: the message's, among those from one of the two ranks to the other. */

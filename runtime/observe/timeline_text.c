@@ -206,6 +206,15 @@ static char *put_batch(char *at, struct timeline_text *text, const struct timeli
     return put_end(put_track(at, text, 'e', r->until_ns, "batch", "batch", track));
 }
 
+/* A label of the process. */
+static char *put_life(char *at, const struct timeline_text *text, const struct timeline_record *r)
+{
+    char label[32];
+    snprintf(label, sizeof label, "life %016" PRIx64, r->id);
+    at = put_field(put(at, "{\"ph\":\"M\""), ",\"pid\":", text->rank + UINT64_C(1));
+    return put_end(put_text(put(at, ",\"name\":\"process_labels\",\"args\":{\"labels\":"), label));
+}
+
 size_t timeline_text_record(struct timeline_text *text, const struct timeline_record *r, char *out)
 {
     switch ((enum timeline_kind)r->kind) {
@@ -229,6 +238,8 @@ size_t timeline_text_record(struct timeline_text *text, const struct timeline_re
     case TIMELINE_FENCED:
     case TIMELINE_STOPPED:
         return (size_t)(put_leg(out, text, r) - out);
+    case TIMELINE_LIFE:
+        return (size_t)(put_life(out, text, r) - out);
     }
     return 0;
 }
@@ -248,7 +259,7 @@ size_t timeline_text_begin(const struct timeline_wish *wish, const char *boot, u
 {
     char name[BATON_ENGINE_NAME_MAX + 96];
     uint32_t rank = wish->rank;
-    snprintf(name, sizeof name, "rank %" PRIu32 " %s", rank, wish->engine);
+    snprintf(name, sizeof name, "rank %" PRIu32 " %s:%" PRIu32, rank, wish->engine, wish->index);
     char *at = put_name(put(out, "[\n"), rank, 0, "process_name", name);
     at = put_field(put(at, "{\"ph\":\"M\""), ",\"pid\":", rank + UINT64_C(1));
     at = put_field(at, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":", rank);

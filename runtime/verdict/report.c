@@ -22,7 +22,8 @@ static bool hears(const struct core *core)
 void report_emit(struct core *core, struct outcome *verdict, const struct wire_verdict *v)
 {
     baton_event_t *e = &verdict->event;
-    e->peer = v->peer;
+    const uint32_t peer = v->member != 0 ? directory_rank(core->c.directory, v->member) : DIRECTORY_NONE;
+    verdict->peer = peer != DIRECTORY_NONE ? (int32_t)peer : -1;
     e->of = v->verb == CALL_OFFER ? BATON_EVENT_OFFER : BATON_EVENT_WANT;
     snprintf(e->detail, sizeof e->detail, "%s", v->detail);
     count_add(&core->stats.verdicts, 1);
@@ -48,9 +49,11 @@ static void report_end(struct core *core, struct report *r, const struct wire_ve
         report_emit(core, verdict, v);
 }
 
-uint32_t report_producer(const struct core *core, const struct call *call)
+uint64_t report_producer(const struct core *core, const struct call *call)
 {
-    return call->kind == CALL_OFFER ? core_engine(core) : call->want.engine;
+    const struct directory *d = core->c.directory;
+    const uint32_t engine = call->kind == CALL_OFFER ? core_engine(core) : call->want.engine;
+    return d->rows[d->engines[engine]->ranks[0]].number;
 }
 
 /* A call of mine has just ended: its report is about to be made. */
@@ -59,7 +62,7 @@ static bool is_to_be_reported(const struct core *core, const struct wire_verdict
     for (const struct queued *q = core->outcomes.news.first; q != NULL; q = q->next) {
         const struct call *call = outcome_of_news(q)->call;
         if (call->kind == v->verb && call->attempt == v->name.attempt && strcmp(call->key, v->name.key) == 0 &&
-            report_producer(core, call) == v->engine)
+            report_producer(core, call) == v->producer)
             return true;
     }
     return false;
@@ -68,11 +71,12 @@ static bool is_to_be_reported(const struct core *core, const struct wire_verdict
 /* A verdict that names no call of mine: this rank was the silent one. */
 static void reported_early(struct core *core, const struct wire_verdict *v)
 {
-    struct call *call = v->verb == CALL_OFFER ? offer_call(core, v->name.key, v->name.attempt)
-                                              : want_call(core, v->name.key, v->name.attempt, v->engine);
+    struct call *call = v->verb == CALL_OFFER
+                            ? offer_call(core, v->name.key, v->name.attempt)
+                            : want_call(core, v->name.key, v->name.attempt, engine_of_member(core, v->producer));
     const struct report *r;
     for (r = verdicts_of(core)->reports; r != NULL; r = r->hh.next)
-        if (r->message.verdict.verb == v->verb && r->message.verdict.engine == v->engine &&
+        if (r->message.verdict.verb == v->verb && r->message.verdict.producer == v->producer &&
             r->message.verdict.name.attempt == v->name.attempt && strcmp(r->message.verdict.name.key, v->name.key) == 0)
             return; /* mine is on its way there: that call's verdict comes by its id */
     if (is_to_be_reported(core, v))
@@ -111,7 +115,7 @@ void report_fail_message(const struct core *core, struct wire_message *m, int er
     m->type = WIRE_VERDICT;
     m->verdict.status = BATON_STATUS_FAILED;
     m->verdict.error = error;
-    m->verdict.peer = (int32_t)leader(core);
+    m->verdict.member = core->c.directory->rows[leader(core)].number;
     snprintf(m->verdict.detail, sizeof m->verdict.detail, "%s", why);
 }
 
@@ -178,17 +182,6 @@ int report_create(struct core *core, const struct wire_message *m, struct outcom
     r->until_ns = core->now + 2 * core->c.settings->verdict_ms * NS_PER_MS;
     timer_arm(&core->timers, &r->timer, core->now + r->pause_ns, on_pause);
     return 0;
-}
-
-bool reports_know(const struct core *core, uint32_t engine)
-{
-    const struct report *r, *next;
-    HASH_ITER(hh, verdicts_of(core)->reports, r, next)
-    {
-        if (r->message.verdict.engine == engine)
-            return true;
-    }
-    return false;
 }
 
 void reports_fail(struct core *core, int error, const char *why)

@@ -18,7 +18,7 @@ static const char *verb_name(uint32_t verb)
 
 static struct round_name name_of(const struct wire_verdict *v)
 {
-    return (struct round_name){.request = v->name, .verb = v->verb, .engine = v->engine};
+    return (struct round_name){.request = v->name, .verb = v->verb, .producer = v->producer};
 }
 
 static struct round *round_first(const struct core *core, const struct round_name *name)
@@ -84,10 +84,10 @@ static void tell(struct core *core, const struct round *r, uint32_t index)
                              .want_id = r->ids[index],
                              .verdict = {.name = r->name.request,
                                          .verb = (uint8_t)r->name.verb,
-                                         .engine = r->name.engine,
+                                         .producer = r->name.producer,
                                          .status = (uint8_t)r->status,
                                          .error = r->error,
-                                         .peer = r->peer}};
+                                         .member = r->peer >= 0 ? core->c.directory->rows[r->peer].number : 0}};
     memcpy(m.verdict.detail, r->detail, sizeof m.verdict.detail);
     if (rank == core->c.self)
         report_on_verdict(core, &m);
@@ -133,7 +133,8 @@ static void stand(struct core *core, const struct round_name *name, char *text, 
     if (name->verb == CALL_OFFER)
         offer_standing(core, name->request.key, name->request.attempt, text, size);
     else
-        want_standing(core, name->request.key, name->request.attempt, name->engine, text, size);
+        want_standing(core, name->request.key, name->request.attempt, engine_of_member(core, name->producer), text,
+                      size);
 }
 
 static void on_round(struct core *core, struct timer *t)
@@ -157,7 +158,7 @@ static void on_round(struct core *core, struct timer *t)
         }
         struct wire_message m = {
             .type = WIRE_ASK,
-            .verdict = {.name = r->name.request, .verb = (uint8_t)r->name.verb, .engine = r->name.engine}};
+            .verdict = {.name = r->name.request, .verb = (uint8_t)r->name.verb, .producer = r->name.producer}};
         post_send(core->post, rank, &m);
     }
 }
@@ -299,7 +300,7 @@ void round_on_ask(struct core *core, uint32_t rank, const struct wire_message *m
 {
     const struct wire_verdict *asked = &m->verdict;
     struct wire_message answer = {.type = WIRE_STANDING,
-                                  .verdict = {.name = asked->name, .verb = asked->verb, .engine = asked->engine}};
+                                  .verdict = {.name = asked->name, .verb = asked->verb, .producer = asked->producer}};
     struct round_name name = name_of(asked);
     stand(core, &name, answer.verdict.detail, sizeof answer.verdict.detail);
     post_send(core->post, rank, &answer);

@@ -10,14 +10,19 @@
 #include "core/post.h"
 #include "verdict/verdict_inside.h"
 
+/* Whom a verdict names is of this engine, if it names anybody. */
+static bool names_a_member(const struct core *core, const struct wire_message *m)
+{
+    return m->type != WIRE_VERDICT || m->verdict.member == 0 ||
+           engine_of_member(core, m->verdict.member) == core_engine(core);
+}
+
 static void on_message(struct core *core, uint32_t rank, const struct wire_message *m)
 {
     bool from_member = core->c.directory->engine_of[rank] == core_engine(core), i_lead = leader(core) == core->c.self;
     bool to_leader = m->type == WIRE_REPORT || m->type == WIRE_STANDING;
     if (!from_member || mode_of(core) == BATON_VERDICTS_NONE || (to_leader ? !i_lead : rank != leader(core)) ||
-        (to_leader && !takes_part(core, core->c.directory->index_of[rank])) ||
-        m->verdict.engine >= core->c.directory->num_engines ||
-        m->verdict.peer >= (int32_t)core->c.directory->num_ranks) {
+        (to_leader && !takes_part(core, core->c.directory->index_of[rank])) || !names_a_member(core, m)) {
         count_add(&core->stats.messages_bad, 1);
         return;
     }
@@ -42,7 +47,7 @@ static void on_end(struct core *core, struct outcome *told)
                              .want_id = call->id,
                              .verdict = {.name.attempt = call->attempt,
                                          .verb = (uint8_t)call->kind,
-                                         .engine = report_producer(core, call),
+                                         .producer = report_producer(core, call),
                                          .status = (uint8_t)e->status,
                                          .error = e->error}};
     memcpy(m.verdict.name.key, call->key, sizeof m.verdict.name.key);
@@ -73,14 +78,6 @@ static void on_loss(struct core *core, uint32_t rank)
         rounds_lose(core, rank);
 }
 
-static bool knows(const struct core *core, uint32_t engine)
-{
-    const struct round *r = verdicts_of(core)->rounds;
-    while (r != NULL && r->name.engine != engine)
-        r = r->next;
-    return r != NULL || reports_know(core, engine);
-}
-
 static void on_shut(struct core *core)
 {
     reports_destroy(core);
@@ -95,7 +92,7 @@ static void destroy(struct core *core)
 
 int verdicts_create(struct core *core)
 {
-    static const struct core_hooks hooks = {on_message, on_end, on_loss, knows, on_shut, destroy};
+    static const struct core_hooks hooks = {on_message, on_end, on_loss, on_shut, destroy};
     struct verdicts *v = calloc(1, sizeof *v);
     if (v == NULL)
         return BATON_ENOMEM;

@@ -18,11 +18,14 @@ struct report {
     uint64_t pause_ns, until_ns;
 };
 
+/* Hashed as its bytes are: it has no padding. */
 struct round_name {
     struct wire_name request;
-    uint32_t verb;   /* enum call_kind */
-    uint32_t engine; /* the producer's, as in the directory */
+    uint32_t verb;     /* enum call_kind */
+    uint64_t producer; /* the number of the first member of the producer's engine */
 };
+_Static_assert(sizeof(struct round_name) == sizeof(struct wire_name) + sizeof(uint32_t) + sizeof(uint64_t),
+               "struct round_name has padding");
 
 struct round {
     struct round_name name;
@@ -69,6 +72,13 @@ static inline bool takes_part(const struct core *core, uint32_t index)
     return my_engine(core)->members[index].num_boxes > 0;
 }
 
+/** The engine of a member, in the directory; DIRECTORY_NONE: that member is not there. */
+static inline uint32_t engine_of_member(const struct core *core, uint64_t number)
+{
+    const uint32_t rank = directory_rank(core->c.directory, number);
+    return rank != DIRECTORY_NONE ? core->c.directory->engine_of[rank] : DIRECTORY_NONE;
+}
+
 static inline struct verdicts *verdicts_of(const struct core *core)
 {
     return core->above.self;
@@ -83,10 +93,8 @@ void report_fail_message(const struct core *core, struct wire_message *m, int er
 /** The first rank is told by *m. `verdict`: the event of its verdict, or NULL. 0, or as peer_begin. */
 int report_create(struct core *core, const struct wire_message *m, struct outcome *verdict);
 void report_on_verdict(struct core *core, const struct wire_message *m);
-/** The producer's engine of a call of mine. */
-uint32_t report_producer(const struct core *core, const struct call *call);
-/** Whether one is about a call of that engine. */
-bool reports_know(const struct core *core, uint32_t engine);
+/** The number of the first member of the producer's engine, of a call of mine. */
+uint64_t report_producer(const struct core *core, const struct call *call);
 void reports_fail(struct core *core, int error, const char *why);
 void reports_destroy(struct core *core);
 

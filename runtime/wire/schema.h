@@ -152,10 +152,10 @@
 #define WIRE_VERDICT_FIELDS(FIELD)                                                                                     \
     FIELD(NAME, name, ALWAYS, 1, BATON_KEY_MAX - 1)                                                                    \
     FIELD(U8, verb, ALWAYS, 1, 2)                       /* enum call_kind: an offer's or a want's */                   \
-    FIELD(U32, engine, ALWAYS, 0, UINT32_MAX)           /* the producer's, by its place in the directory */            \
+    FIELD(U64, producer, ALWAYS, 1, UINT64_MAX)         /* the number of the first member of the producer's engine */  \
     FIELD(U8, status, IN(REPORT) | IN(VERDICT), BATON_STATUS_DONE, BATON_STATUS_CANCELLED)                             \
     FIELD(I32, error, IN(REPORT) | IN(VERDICT), INT32_MIN, 0)                                                          \
-    FIELD(I32, peer, IN(REPORT) | IN(VERDICT), -1, INT32_MAX) /* VERDICT: the rank to name; -1: none */                \
+    FIELD(U64, member, IN(VERDICT), 0, UINT64_MAX)      /* the number of the member to name; 0: none */                \
     FIELD(TEXT, detail, IN(REPORT) | IN(VERDICT) | IN(STANDING), 0, WIRE_DETAIL_MAX - 1)                               \
     FIELD(U8, again, IN(REPORT), 0, 1)                  /* 1: it was sent before */
 

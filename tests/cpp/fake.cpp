@@ -42,7 +42,6 @@ baton_event_t fake::event()
     baton_event_t e;
     std::memset(&e, 0, sizeof e);
     e.size = sizeof e;
-    e.peer = -1;
     return e;
 }
 
@@ -278,26 +277,42 @@ int baton_progress(baton_t *b)
     return answer(b);
 }
 
-int baton_engines_sized(const baton_t *b, void *out, int max, size_t size)
+/* The second engine comes only after it was asked how many there are. */
+int baton_engines_sized(const baton_t *b, uint64_t *version, void *out, int max, size_t size)
 {
-    static const uint32_t ranks[] = {5, 6, 7, 8, 9, 10};
-    static const char *const hosts[] = {"a", "b", "c", "d", "", "f"};
-    static const baton_distance_t distances[] = {BATON_DISTANCE_NODE,  BATON_DISTANCE_PACKAGE, BATON_DISTANCE_WORLD,
-                                                 BATON_DISTANCE_WORLD, BATON_DISTANCE_WORLD,   BATON_DISTANCE_WORLD};
     int rc = answer(b);
     if (rc < 0)
         return rc;
+    *version = 41 + static_cast<uint64_t>(max);
+    if (max == 0)
+        return 1;
     return fill<baton_engine_t>(out, max, size, 2, [](baton_engine_t &e, int i) {
         std::strcpy(e.name, i == 0 ? "prefill0" : "decode0");
         e.role = i == 0 ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE;
         e.tp = 2;
         e.pp = 3;
-        e.ranks = ranks;
-        e.hosts = hosts;
-        e.distances = distances;
+        e.num_ranks = 6;
         e.life = 70 + static_cast<std::uint64_t>(i);
         e.distance = BATON_DISTANCE_PACKAGE;
-        e.nearest = 6;
+        e.nearest = 1;
+    });
+}
+
+int baton_engine_ranks_sized(const baton_t *b, const char *engine, void *out, int max, size_t size)
+{
+    static const char *const hosts[] = {"a", "b", "c", "d", "", "f"};
+    int rc = answer(b);
+    if (rc < 0)
+        return rc;
+    fake::state.last.engine = engine;
+    return fill<baton_engine_rank_t>(out, max, size, 6, [](baton_engine_rank_t &r, int i) {
+        const auto at = static_cast<uint32_t>(i);
+        r.number = UINT64_MAX - at;
+        r.pp_rank = at / 2;
+        r.tp_rank = at % 2;
+        r.distance = i == 0 ? BATON_DISTANCE_NODE : i == 1 ? BATON_DISTANCE_PACKAGE : BATON_DISTANCE_WORLD;
+        r.world_rank = i < 5 ? 5 + i : -1;
+        std::strcpy(r.host, hosts[i]);
     });
 }
 

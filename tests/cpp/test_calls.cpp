@@ -137,7 +137,10 @@ static void each_function_fails_both_ways()
     FAILS(b.poll(baton::span<baton::event>(&e, 1)), b.poll(baton::span<baton::event>(&e, 1), ec));
     FAILS(b.event_fd(), b.event_fd(ec));
     FAILS(b.progress(), b.progress(ec));
+    std::uint64_t version = 0;
     FAILS(b.engines(), b.engines(ec));
+    FAILS(b.engines(version), b.engines(version, ec));
+    FAILS(b.engine_ranks("e"), b.engine_ranks("e", ec));
     FAILS(b.pending(), b.pending(ec));
     FAILS(b.stats(), b.stats(ec));
     FAILS(b.peer_stats(0), b.peer_stats(0, ec));
@@ -156,7 +159,7 @@ static void what_is_returned_after_an_error_is_empty()
     CHECK(!b.cache_create({}, baton::memory::host, ec));
     CHECK(!b.poll(e, ec));
     CHECK_EQ(b.event_fd(ec), -1);
-    CHECK(b.engines(ec).empty() && b.pending(ec).empty() && b.describe(ec).empty());
+    CHECK(b.engines(ec).empty() && b.engine_ranks("e", ec).empty() && b.pending(ec).empty() && b.describe(ec).empty());
     CHECK(!baton::open(baton::open_params(), ec));
     CHECK_EQ(baton::open_params::from_env(ec).engine, "");
     CHECK_EQ(ec, baton::errc::estate);
@@ -196,6 +199,8 @@ static void open_says_who_this_rank_is()
     CHECK(c.progress == BATON_PROGRESS_CALLER && c.verdicts == BATON_VERDICTS_LEADER && c.flags == 0);
     me.cache_later = true;
     CHECK_EQ(me.c().flags, static_cast<unsigned>(BATON_OPEN_CACHE_LATER));
+    me.hears_engines = true;
+    CHECK_EQ(me.c().flags, static_cast<unsigned>(BATON_OPEN_CACHE_LATER | BATON_OPEN_ENGINES));
     me.engine = std::string(BATON_ENGINE_NAME_MAX, 'x');
     std::error_code ec;
     baton::context other = baton::open(me, ec);
@@ -641,31 +646,51 @@ static void events_are_values()
     c.of = BATON_EVENT_OFFER;
     c.status = BATON_STATUS_FAILED;
     c.error = BATON_EPEER;
-    c.peer = 0;
+    c.peer = UINT64_MAX;
+    c.peer_life = 70;
+    c.peer_rank = 3;
+    std::strcpy(c.peer_engine, "prefill0");
     c.given_up = 1;
     std::strcpy(c.detail, "rank 0 is lost");
     fake::state.events = {c};
     CHECK(b.poll(e));
     CHECK(e.type() == baton::event_type::given_up && !e.is_terminal() && e.of() == baton::event_type::offer);
     CHECK(!e.is_done() && e.error() == baton::errc::epeer && e.reason() == baton::errc::epeer);
-    CHECK(e.peer() == std::optional<std::uint32_t>(0) && e.was_given_up());
+    CHECK(e.peer() == std::optional<std::uint64_t>(UINT64_MAX) && e.was_given_up());
+    CHECK(e.peer_engine() == "prefill0" && e.peer_rank() == 3 && e.peer_life() == 70);
     CHECK_EQ(e.detail(), "rank 0 is lost"sv);
     CHECK(e.attach().empty());
+
+    c = baton_event_t();
+    c.type = BATON_EVENT_ENGINES;
+    c.status = BATON_STATUS_DONE;
+    c.version = 1234567890123;
+    fake::state.events = {c};
+    CHECK(b.poll(e));
+    CHECK(e.type() == baton::event_type::engines && e.version() == 1234567890123 && !e.is_terminal());
 }
 
 static void readings_are_values()
 {
     baton::context b = some_context();
-    auto engines = b.engines();
+    std::uint64_t version = 0;
+    auto engines = b.engines(version);
     CHECK_EQ(engines.size(), 2u);
+    CHECK_EQ(version, 43u);
+    CHECK_EQ(b.engines().size(), 2u);
     const baton::engine &e = engines[1];
     CHECK_EQ(e.name(), "decode0");
     CHECK(e.role() == baton::role::decode && e.tp() == 2 && e.pp() == 3);
-    CHECK(e.ranks().size() == 6 && e.ranks()[5] == 10);
-    CHECK(e.hosts().size() == 6 && e.hosts()[3] == "d"sv);
-    CHECK(e.distance(0) == baton::distance::node && e.distance(5) == baton::distance::world);
-    CHECK(e.distance() == baton::distance::package && e.nearest() == 6 && e.life() == 71);
+    CHECK(e.distance() == baton::distance::package && e.nearest() == 1 && e.num_ranks() == 6 && e.life() == 71);
     CHECK_EQ(e.c().size, sizeof(baton_engine_t));
+    auto ranks = b.engine_ranks(e.name());
+    CHECK_EQ(fake::state.last.engine, "decode0");
+    CHECK_EQ(ranks.size(), 6u);
+    CHECK(ranks[0].distance() == baton::distance::node && ranks[5].distance() == baton::distance::world);
+    CHECK(ranks[3].pp_rank() == 1 && ranks[3].tp_rank() == 1 && ranks[3].number() == UINT64_MAX - 3);
+    CHECK(ranks[3].host() == "d" && ranks[4].host().empty());
+    CHECK(ranks[4].world_rank() == std::optional<std::uint32_t>(9) && !ranks[5].world_rank());
+    CHECK_EQ(ranks[1].c().size, sizeof(baton_engine_rank_t));
     auto pending = b.pending();
     CHECK_EQ(pending.size(), 1u);
     CHECK_EQ(pending[0].engine(), "prefill0");
@@ -695,18 +720,22 @@ static void handlers_of_the_log_live_on()
     fake::reset();
     std::string lines;
     auto counter = std::make_shared<int>(0);
-    baton::log_set([&lines, counter](baton::log_level level, int rank, std::string_view line) {
+    baton::log_set([&lines, counter](baton::log_level level, const baton::log_source &source, std::string_view line) {
         ++*counter;
-        lines += std::to_string(static_cast<int>(level)) + " " + std::to_string(rank) + " " + std::string(line) + "\n";
+        lines += std::to_string(static_cast<int>(level)) + " " + std::string(source.engine()) + ":" +
+                 std::to_string(source.rank()) + " " + std::to_string(source.life()) + " " +
+                 std::to_string(source.world_rank().value_or(99)) + " " + std::string(line) + "\n";
     });
     baton_log_fn first = fake::state.log;
     void *first_user = fake::state.log_user;
-    baton::log_set([](baton::log_level, int, std::string_view) {});
-    first(first_user, BATON_LOG_WARNING, 3, "of a context that was opened before");
-    CHECK_EQ(lines, "2 3 of a context that was opened before\n");
+    baton::log_set([](baton::log_level, const baton::log_source &, std::string_view) {});
+    baton_log_source_t source = {sizeof source, 77, 1, 3, "decode0"};
+    first(first_user, BATON_LOG_WARNING, &source, "of a context that was opened before");
+    CHECK_EQ(lines, "2 decode0:1 77 3 of a context that was opened before\n");
+    source.world_rank = -1;
     baton::log_set({});
     CHECK(fake::state.log == nullptr);
-    first(first_user, BATON_LOG_ERROR, -1, "again");
+    first(first_user, BATON_LOG_ERROR, &source, "again");
     CHECK_EQ(*counter, 2);
 }
 

@@ -577,16 +577,20 @@ void tells_of_the_world()
     move_by(w, baton::mode::pull, 8);
     auto engines = w.b.engines();
     CHECK_EQ(engines.size(), harness.size > 1 ? 2u : 1u);
-    CHECK(engines[0].name() == "p" && engines.back().name() == (harness.size > 1 ? "d" : "p"));
-    CHECK_EQ(engines[0].tp() * engines[0].pp(), static_cast<unsigned>(world::half()));
-    CHECK_EQ(engines[0].ranks()[0], 0u);
-    CHECK_EQ(engines.back().ranks()[engines.back().tp() - 1], static_cast<unsigned>(harness.size - 1));
-    CHECK(std::strlen(engines[0].hosts()[0]) > 0);
-    CHECK(engines[0].role() == (harness.size > 1 ? baton::role::prefill : baton::role::both));
-    CHECK_EQ(engines[0].distance() == baton::distance::self, harness.rank < world::half());
-    for (std::size_t i = 0; i < engines[0].ranks().size(); i++)
-        CHECK_EQ(engines[0].distance(i) == baton::distance::self,
-                 engines[0].ranks()[i] == static_cast<std::uint32_t>(harness.rank));
+    CHECK(engines.back().name() == "p" && engines[0].name() == (harness.size > 1 ? "d" : "p"));
+    const baton::engine &producer = engines.back();
+    CHECK_EQ(producer.num_ranks(), static_cast<unsigned>(world::half()));
+    CHECK(producer.role() == (harness.size > 1 ? baton::role::prefill : baton::role::both));
+    CHECK_EQ(producer.distance() == baton::distance::self, harness.rank < world::half());
+    auto ranks = w.b.engine_ranks("p");
+    CHECK_EQ(ranks.size(), static_cast<unsigned>(world::half()));
+    CHECK(!ranks[0].host().empty());
+    for (std::size_t i = 0; i < ranks.size(); i++) {
+        CHECK(ranks[i].world_rank() == std::optional(static_cast<std::uint32_t>(i)));
+        CHECK_EQ(ranks[i].distance() == baton::distance::self, static_cast<int>(i) == harness.rank);
+    }
+    CHECK(w.b.engine_ranks(engines[0].name()).back().world_rank() ==
+          std::optional(static_cast<std::uint32_t>(harness.size - 1)));
     CHECK_HAS(w.b.describe().c_str(), "\nthreads: reactor");
     CHECK(w.b.pending().empty());
     baton::stats s = w.b.stats();
@@ -677,8 +681,9 @@ void children_leave_their_scopes()
 void hands_over_the_log()
 {
     auto lines = std::make_shared<std::string>();
-    baton::log_set([lines](baton::log_level level, int rank, std::string_view line) {
-        if (level == baton::log_level::warning && rank == harness.rank)
+    baton::log_set([lines](baton::log_level level, const baton::log_source &source, std::string_view line) {
+        if (level == baton::log_level::warning &&
+            source.world_rank() == std::optional(static_cast<std::uint32_t>(harness.rank)))
             *lines += line;
     });
     setenv("BATON_TTL_MSS", "1", 1);

@@ -312,6 +312,7 @@ static void enumerations_have_names()
 {
     CHECK_EQ(baton::name(baton::event_type::given_up), "given up"sv);
     CHECK_EQ(baton::name(baton::event_type::verdict), "verdict"sv);
+    CHECK_EQ(baton::name(baton::event_type::engines), "engines"sv);
     CHECK_EQ(baton::name(baton::status::cancelled), "cancelled"sv);
     CHECK_EQ(baton::version(), BATON_VERSION_STRING);
 }

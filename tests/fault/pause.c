@@ -35,7 +35,8 @@ static int ends(baton_t *b, double until)
         over++;
         done += e.status == BATON_STATUS_DONE;
         if (e.status != BATON_STATUS_DONE)
-            fprintf(stderr, "rank %d: %s: %s of rank %d: %s\n", rank, e.key, baton_errname(e.error), e.peer, e.detail);
+            fprintf(stderr, "rank %d: %s: %s of %s:%u: %s\n", rank, e.key, baton_errname(e.error), e.peer_engine,
+                    e.peer_rank, e.detail);
     }
     return done;
 }

@@ -13,10 +13,10 @@
 static atomic_int unstopped; /* lines that say that a thread could not be stopped */
 
 /* By any thread. */
-static inline void hear(void *user, baton_log_level_t level, int rank, const char *line)
+static inline void hear(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
     (void)user, (void)level;
-    fprintf(stderr, "baton[%d]: %s\n", rank, line);
+    fprintf(stderr, "baton[%d]: %s\n", source->world_rank, line);
     unstopped += strstr(line, "could not be stopped") != NULL;
 }
 

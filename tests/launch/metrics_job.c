@@ -40,7 +40,7 @@ static void await_events(baton_t *b, unsigned num)
 static void offer_all(baton_t *b, unsigned requests)
 {
     baton_table_t table = {(uint32_t[]){7, 3, 12}, BLOCKS, 0};
-    int engines = baton_engines(b, NULL, 0);
+    int engines = baton_engines(b, NULL, NULL, 0);
     check(engines);
     for (int e = 0; e + 1 < engines; e++)
         for (unsigned i = 0; i < requests; i++) {

@@ -24,9 +24,9 @@
 static char own[256], last[16]; /* the hardware threads of this thread, and the last of them */
 static char logged[1024];
 
-static void keep_warnings(void *user, baton_log_level_t level, int rank, const char *line)
+static void keep_warnings(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
-    (void)user, (void)rank;
+    (void)user, (void)source;
     if (level == BATON_LOG_WARNING && strstr(line, VARIABLE) != NULL)
         snprintf(logged, sizeof logged, "%s", line);
 }

@@ -124,7 +124,13 @@ static int try_stats(void)
 static int try_engines(void)
 {
     baton_engine_t first;
-    return baton_engines(engine.b, &first, 1);
+    return baton_engines(engine.b, NULL, &first, 1);
+}
+
+static int try_engine_ranks(void)
+{
+    baton_engine_rank_t first;
+    return baton_engine_ranks(engine.b, me.engine, &first, 1);
 }
 
 static int try_describe(void)
@@ -241,6 +247,7 @@ static const struct function {
     {"baton_progress", BATON_ESTATE, try_progress},
     {"baton_stats", BATON_ESTATE, try_stats},
     {"baton_engines_sized", BATON_ESTATE, try_engines},
+    {"baton_engine_ranks_sized", BATON_ESTATE, try_engine_ranks},
     {"baton_describe", BATON_ESTATE, try_describe},
     {"baton_open", BATON_ESTATE, try_open},
     {"baton_open_f", BATON_ESTATE, try_open_f},

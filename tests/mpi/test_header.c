@@ -4,6 +4,7 @@
  * understood, the world's engines are listed, attached bytes arrive, and a Fortran handle is a communicator. Each rank
  * is an engine of its own, which wants what it offers, where a case says nothing else.
  */
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -290,7 +291,7 @@ static void events_come_at_the_callers_stride(void)
 {
     struct fixture f;
     NEWER(baton_event_t) newer[3];
-    enum { OLDER = offsetof(baton_event_t, num_blocks) };
+    enum { OLDER = offsetof(baton_event_t, bytes) };
     unsigned char older[3 * OLDER];
     up(&f);
     make_two_events(&f, "stride");
@@ -318,7 +319,8 @@ static void events_come_at_the_callers_stride(void)
         CHECK_EQ(e.size, OLDER);
         CHECK_EQ(e.status, BATON_STATUS_DONE);
         CHECK_EQ(strcmp(e.key, "older"), 0);
-        CHECK_EQ(e.peer, -1);
+        CHECK_EQ(e.peer, 0);
+        CHECK_EQ(e.peer_engine[0], 0);
     }
     CHECK_EQ(older[2 * OLDER], 0xff);
     down(&f);
@@ -438,28 +440,45 @@ static host_name *hosts_of_ranks(void)
     return all;
 }
 
-static void check_engine(const baton_engine_t *e, bool first, const host_name *hosts)
+enum { HALF_MAX = 8 };
+
+static void check_ranks(const struct fixture *f, const baton_engine_t *e, bool first, const host_name *hosts)
+{
+    NEWER(baton_engine_rank_t) ranks[HALF_MAX + 1];
+    int half = harness.size / 2, nearest = (int)e->nearest;
+    CHECK(half <= HALF_MAX && nearest < half);
+    memset(ranks, 0xff, sizeof ranks);
+    CHECK_EQ(baton_engine_ranks_sized(f->b, e->name, ranks, HALF_MAX + 1, sizeof ranks[0]), half);
+    for (int i = 0; i < half; i++) {
+        const baton_engine_rank_t *r = &ranks[i].old;
+        int rank = first ? half - 1 - i : half + i;
+        CHECK_EQ(r->size, sizeof *r);
+        CHECK_EQ(ranks[i].more, 0);
+        CHECK_EQ(r->world_rank, rank);
+        CHECK_EQ(r->tp_rank, i);
+        CHECK_EQ(r->pp_rank, 0);
+        CHECK_EQ(r->distance == BATON_DISTANCE_SELF, rank == harness.rank);
+        CHECK_EQ(r->distance == BATON_DISTANCE_WORLD, is_far(rank));
+        CHECK(i < nearest ? r->distance > e->distance : r->distance >= e->distance);
+        CHECK(r->number != 0 && (i == 0 || r->number != ranks[i - 1].old.number));
+        CHECK_EQ(strcmp(r->host, hosts[rank]), 0);
+    }
+    CHECK_EQ(ranks[nearest].old.distance, e->distance);
+    CHECK_EQ(ranks[half].more, UINT64_MAX);
+}
+
+static void check_engine(const struct fixture *f, const baton_engine_t *e, bool first, const host_name *hosts)
 {
     uint32_t half = (uint32_t)harness.size / 2;
-    bool mine = first == ((uint32_t)harness.rank < half), met = false;
+    bool mine = first == ((uint32_t)harness.rank < half);
     CHECK_EQ(strcmp(e->name, first ? "first" : "second"), 0);
     CHECK_EQ(e->role, first ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE);
     CHECK_EQ(e->tp, half);
     CHECK_EQ(e->pp, 1);
-    for (uint32_t i = 0; i < half; i++) {
-        uint32_t rank = e->ranks[i];
-        CHECK_EQ(rank, first ? half - 1 - i : half + i);
-        CHECK_EQ(e->distances[i] == BATON_DISTANCE_SELF, rank == (uint32_t)harness.rank);
-        CHECK_EQ(e->distances[i] == BATON_DISTANCE_WORLD, is_far((int)rank));
-        CHECK(e->distances[i] >= e->distance);
-        CHECK(rank >= e->nearest || e->distances[i] > e->distance);
-        met |= rank == e->nearest && e->distances[i] == e->distance;
-    }
-    CHECK(met);
-    for (uint32_t i = 0; i < half; i++)
-        CHECK_EQ(strcmp(e->hosts[i], hosts[e->ranks[i]]), 0);
+    CHECK_EQ(e->num_ranks, half);
     CHECK_EQ(e->distance == BATON_DISTANCE_SELF, mine);
     CHECK(e->life != 0);
+    check_ranks(f, e, first, hosts);
 }
 
 static void engines_are_listed(void)
@@ -467,29 +486,87 @@ static void engines_are_listed(void)
     struct fixture f;
     NEWER(baton_engine_t) newer[3];
     baton_engine_t one;
+    uint64_t version = 0, again = 0;
     if (harness.size % 2 != 0)
         return SKIP("no two halves");
     host_name *hosts = hosts_of_ranks();
     up_in_halves(&f);
     memset(newer, 0xff, sizeof newer);
-    CHECK_EQ(baton_engines_sized(f.b, newer, 3, sizeof newer[0]), 2);
+    CHECK_EQ(baton_engines_sized(f.b, &version, newer, 3, sizeof newer[0]), 2);
+    CHECK(version != 0);
     for (int i = 0; i < 2; i++) {
-        check_engine(&newer[i].old, i == 0, hosts);
+        check_engine(&f, &newer[i].old, i == 0, hosts);
         CHECK_EQ(newer[i].old.size, sizeof one);
         CHECK_EQ(newer[i].more, 0);
     }
     CHECK_EQ(newer[2].more, UINT64_MAX);
-    CHECK_EQ(baton_engines(f.b, NULL, 0), 2);
-    CHECK_EQ(baton_engines(f.b, &one, 1), 2);
-    check_engine(&one, true, hosts);
+    CHECK_EQ(baton_engines(f.b, &again, NULL, 0), 2);
+    CHECK_EQ(again, version);
+    CHECK_EQ(baton_engines(f.b, NULL, &one, 1), 2);
+    check_engine(&f, &one, true, hosts);
     CHECK_EQ(one.life, newer[0].old.life);
     CHECK(one.life != newer[1].old.life);
-    CHECK_EQ(baton_engines(f.b, NULL, 1), BATON_EINVAL);
-    CHECK_EQ(baton_engines(f.b, &one, -1), BATON_EINVAL);
-    for (int i = 0; i < NUM_NOT_SIZES; i++)
-        CHECK_EQ(baton_engines_sized(f.b, &one, 1, not_sizes[i]), BATON_EINVAL);
+    CHECK_EQ(baton_engines(f.b, &again, NULL, 1), BATON_EINVAL);
+    CHECK_EQ(baton_engines(f.b, &again, &one, -1), BATON_EINVAL);
+    for (int i = 0; i < NUM_NOT_SIZES; i++) {
+        baton_engine_rank_t rank;
+        CHECK_EQ(baton_engines_sized(f.b, NULL, &one, 1, not_sizes[i]), BATON_EINVAL);
+        CHECK_EQ(baton_engine_ranks_sized(f.b, "first", &rank, 1, not_sizes[i]), BATON_EINVAL);
+    }
     down(&f);
     free(hosts);
+}
+
+/* The next event, in either mode: its descriptor becomes readable. */
+static baton_event_t told(struct fixture *f)
+{
+    struct pollfd p = {.fd = baton_event_fd(f->b), .events = POLLIN};
+    baton_event_t e;
+    while (baton_poll(f->b, &e, 1) != 1)
+        if (poll(&p, 1, 20000) != 1)
+            failed("told");
+    return e;
+}
+
+/* Who asked for it hears of the engines once after start, and then of calls. */
+static void told_in(baton_progress_mode_t mode)
+{
+    struct fixture f;
+    uint64_t version = 0;
+    const bool hears = harness.rank % 2 == 0;
+    memset(&f, 0, sizeof f);
+    describe(&f);
+    f.me.progress = mode;
+    f.me.flags = hears ? BATON_OPEN_ENGINES : 0;
+    if (baton_open(MPI_COMM_WORLD, &f.me, &f.b) != 0)
+        failed("open");
+    start(&f);
+    CHECK_EQ(baton_engines(f.b, &version, NULL, 0), harness.size);
+    if (hears) {
+        baton_event_t e = told(&f);
+        CHECK_EQ(e.type, BATON_EVENT_ENGINES);
+        CHECK_EQ(e.version, version);
+        CHECK_EQ(e.error, 0);
+    }
+    baton_offer_params_t o = an_offer("told");
+    baton_want_params_t w = a_want(&f, "told");
+    CHECK_EQ(baton_offer(f.b, &o, NULL), 0);
+    CHECK_EQ(baton_want(f.b, &w, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        baton_event_t e = told(&f);
+        CHECK(e.type == BATON_EVENT_WANT || e.type == BATON_EVENT_OFFER);
+        CHECK_EQ(e.version, 0);
+    }
+    down(&f);
+}
+
+static void engines_are_told(void)
+{
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    told_in(BATON_PROGRESS_CALLER);
+    if (level == MPI_THREAD_MULTIPLE)
+        told_in(BATON_PROGRESS_THREAD);
 }
 
 static void the_world_is_known_after_start(void)
@@ -498,7 +575,8 @@ static void the_world_is_known_after_start(void)
     memset(&f, 0, sizeof f);
     describe(&f);
     CHECK_EQ(baton_open(MPI_COMM_WORLD, &f.me, &f.b), 0);
-    CHECK_EQ(baton_engines(f.b, NULL, 0), BATON_ESTATE);
+    CHECK_EQ(baton_engines(f.b, NULL, NULL, 0), BATON_ESTATE);
+    CHECK_EQ(baton_engine_ranks(f.b, f.me.engine, NULL, 0), BATON_ESTATE);
     start(&f);
     down(&f);
 }
@@ -589,16 +667,17 @@ static void a_fortran_handle_is_a_communicator(void)
     describe(&f);
     CHECK_EQ(baton_open_f(BATON_COMM_NULL_F, &f.me, &f.b), 0); /* the whole world */
     start(&f);
-    CHECK_EQ(baton_engines(f.b, NULL, 0), harness.size);
+    CHECK_EQ(baton_engines(f.b, NULL, NULL, 0), harness.size);
     move_two_blocks(&f);
     down(&f);
 
     MPI_Comm_split(MPI_COMM_WORLD, 0, harness.size - harness.rank, &backwards);
     CHECK_EQ(baton_open_f((int)MPI_Comm_c2f(backwards), &f.me, &f.b), 0);
     start(&f);
-    baton_engine_t first;
-    CHECK_EQ(baton_engines(f.b, &first, 1), harness.size);
-    CHECK_EQ(first.distance == BATON_DISTANCE_SELF, harness.rank == harness.size - 1);
+    baton_engine_rank_t mine;
+    CHECK_EQ(baton_engine_ranks(f.b, f.me.engine, &mine, 1), 1);
+    CHECK_EQ(mine.distance, BATON_DISTANCE_SELF);
+    CHECK_EQ(mine.world_rank, harness.size - 1 - harness.rank);
     move_two_blocks(&f);
     down(&f);
     MPI_Comm_free(&backwards);
@@ -619,6 +698,7 @@ int main(int argc, char **argv)
     RUN(statistics_are_filled_as_far_as_both_know_them);
     RUN(pending_engines_are_listed);
     RUN(engines_are_listed);
+    RUN(engines_are_told);
     RUN(the_world_is_known_after_start);
     RUN(attached_bytes_arrive);
     RUN(attached_bytes_are_checked);

@@ -166,8 +166,8 @@ static void open_looks_at_its_params(void)
             open_is_taken(&p);
     }
     p = f.me;
-    p.flags = BATON_OPEN_CACHE_LATER << 1;
-    open_is_refused(&p, "flags 2 has bits that are unknown");
+    p.flags = BATON_OPEN_ENGINES << 1;
+    open_is_refused(&p, "flags 4 has bits that are unknown");
 }
 
 static void caches_look_at_theirs(void)
@@ -289,6 +289,7 @@ static void what_is_not_there_is_refused(void)
     baton_stats_t stats = BATON_INIT(baton_stats_t);
     baton_peer_stats_t peer;
     baton_engine_t engines[2];
+    baton_engine_rank_t ranks[2];
     char page[16384];
     const uint32_t beyond = (uint32_t)harness.size;
     REFUSED(baton_start(NULL), BATON_EINVAL, "NULL");
@@ -303,7 +304,8 @@ static void what_is_not_there_is_refused(void)
     REFUSED(baton_progress(NULL), BATON_EINVAL, "NULL");
     REFUSED(baton_stats(NULL, &stats), BATON_EINVAL, "NULL");
     REFUSED(baton_describe(NULL, page, sizeof page), BATON_EINVAL, "NULL");
-    REFUSED(baton_engines(NULL, engines, 1), BATON_EINVAL, "NULL");
+    REFUSED(baton_engines(NULL, NULL, engines, 1), BATON_EINVAL, "NULL");
+    REFUSED(baton_engine_ranks(NULL, engine, ranks, 1), BATON_EINVAL, "NULL");
     REFUSED(baton_cache_ready(NULL), BATON_EINVAL, "NULL");
     up(false);
     REFUSED(baton_poll(f.b, NULL, 1), BATON_EINVAL, "must not be NULL");
@@ -324,15 +326,25 @@ static void what_is_not_there_is_refused(void)
     CHECK_EQ(strcmp(peer.engine, engine), 0);
     stats.num_peers = UINT32_MAX;
     REFUSED(baton_stats(f.b, &stats), BATON_EINVAL, "of a world of");
-    REFUSED(baton_engines(f.b, NULL, 1), BATON_EINVAL, "must not be NULL");
-    REFUSED(baton_engines(f.b, engines, -1), BATON_EINVAL, "not negative");
-    REFUSED(baton_engines_sized(f.b, engines, 1, 0), BATON_EINVAL, "baton_engine_t");
-    CHECK_EQ(baton_engines(f.b, NULL, 0), 1);
+    REFUSED(baton_engines(f.b, NULL, NULL, 1), BATON_EINVAL, "must not be NULL");
+    REFUSED(baton_engines(f.b, NULL, engines, -1), BATON_EINVAL, "not negative");
+    REFUSED(baton_engines_sized(f.b, NULL, engines, 1, 0), BATON_EINVAL, "baton_engine_t");
+    CHECK_EQ(baton_engines(f.b, NULL, NULL, 0), 1);
     memset(engines, 0x5a, sizeof engines);
-    CHECK_EQ(baton_engines(f.b, engines, 2), 1);
+    CHECK_EQ(baton_engines(f.b, NULL, engines, 2), 1);
     CHECK_EQ(strcmp(engines[0].name, engine), 0);
     CHECK_EQ(engines[0].tp, harness.size);
     CHECK_EQ(engines[1].name[0], 0x5a); /* what is not there is left alone */
+    REFUSED(baton_engine_ranks(f.b, engine, NULL, 1), BATON_EINVAL, "must not be NULL");
+    REFUSED(baton_engine_ranks(f.b, engine, ranks, -1), BATON_EINVAL, "not negative");
+    REFUSED(baton_engine_ranks(f.b, NULL, ranks, 1), BATON_EINVAL, "engine must not be NULL");
+    REFUSED(baton_engine_ranks(f.b, "nobody", ranks, 1), BATON_EENGINE, "no engine is called nobody");
+    REFUSED(baton_engine_ranks_sized(f.b, engine, ranks, 1, 0), BATON_EINVAL, "baton_engine_rank_t");
+    CHECK_EQ(baton_engine_ranks(f.b, engine, NULL, 0), harness.size);
+    memset(ranks, 0x5a, sizeof ranks);
+    CHECK_EQ(baton_engine_ranks(f.b, engine, ranks, 1), harness.size);
+    CHECK_EQ(ranks[0].world_rank, 0);
+    CHECK_EQ(ranks[1].host[0], 0x5a);
     REFUSED(baton_describe(f.b, NULL, 1), BATON_EINVAL, "must not be NULL");
     const int length = baton_describe(f.b, NULL, 0);
     CHECK(length > 0);
@@ -543,7 +555,7 @@ static void wants_look_at_their_params(void)
     w.life = 7;
     want_is_refused(w, BATON_EGONE, "nobody");
     baton_engine_t producer;
-    CHECK(baton_engines(f.b, &producer, 1) >= 1);
+    CHECK(baton_engines(f.b, NULL, &producer, 1) >= 1);
     w = a_want("k");
     w.engine = producer.name;
     w.life = producer.life;

@@ -213,6 +213,7 @@ static void readings(void)
 {
     static baton_pending_t pending[64];
     static baton_engine_t engines[8];
+    static baton_engine_rank_t ranks[8];
     static char text[32768];
     baton_stats_t stats = BATON_INIT(baton_stats_t);
     baton_peer_stats_t peer;
@@ -224,7 +225,9 @@ static void readings(void)
     MEASURED(rc = baton_stats(f.b, &stats));
     CHECK_EQ(rc, 0);
     CHECK_EQ(stats.num_pending, 0);
-    MEASURED(rc = baton_engines(f.b, engines, 8));
+    MEASURED(rc = baton_engines(f.b, NULL, engines, 8));
+    CHECK(rc > 0);
+    MEASURED(rc = baton_engine_ranks(f.b, engines[0].name, ranks, 8));
     CHECK(rc > 0);
     MEASURED(rc = baton_describe(f.b, text, sizeof text));
     CHECK(rc > 0);
@@ -250,9 +253,9 @@ static void *call_all(void *arg)
 
 static atomic_uint lines;
 
-static void count_line(void *user, baton_log_level_t level, int rank, const char *text)
+static void count_line(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *text)
 {
-    (void)user, (void)level, (void)rank, (void)text;
+    (void)user, (void)level, (void)source, (void)text;
     atomic_fetch_add(&lines, 1);
 }
 

@@ -252,10 +252,10 @@ struct heard {
     int fallbacks, misspelt, others, rank;
 };
 
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+static void hear(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
     struct heard *h = user;
-    h->rank = rank;
+    h->rank = source->world_rank;
     h->fallbacks += level == BATON_LOG_WARNING && strstr(line, "MPI_THREAD_MULTIPLE") != NULL;
     h->misspelt += level == BATON_LOG_WARNING && strstr(line, "BATON_REQEST") && strstr(line, "BATON_REQUESTS");
     h->others += strstr(line, "MPI_THREAD_MULTIPLE") == NULL && strstr(line, "BATON_REQEST") == NULL;
@@ -290,9 +290,9 @@ static void says_what_it_fell_back_to(void)
 
 static atomic_int exists; /* lines that say that a key is offered already */
 
-static void hear_exists(void *user, baton_log_level_t level, int rank, const char *line)
+static void hear_exists(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
-    (void)user, (void)level, (void)rank;
+    (void)user, (void)level, (void)source;
     exists += strstr(line, "reason=BATON_EEXIST") != NULL;
 }
 

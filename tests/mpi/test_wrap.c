@@ -118,9 +118,9 @@ static void memory_make(struct memory *m, enum kind kind, uint32_t num, uint64_t
 
 static atomic_int told;
 
-static void count_line(void *user, baton_log_level_t level, int rank, const char *line)
+static void count_line(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
-    (void)level, (void)rank;
+    (void)level, (void)source;
     if (strstr(line, user) != NULL)
         atomic_fetch_add(&told, 1);
 }

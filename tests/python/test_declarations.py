@@ -109,6 +109,7 @@ class Declarations(unittest.TestCase):
     def test_members_are_members(self):
         """Each member of a struct that Python has as a dataclass is a member there, but for what C needs alone."""
         pairs = {"baton_event_t": baton.Event, "baton_open_params_t": baton.OpenParams, "baton_engine_t": baton.Engine,
+                 "baton_engine_rank_t": baton.EngineRank,
                  "baton_geometry_t": baton.Geometry, "baton_tensor_t": baton.Tensor, "baton_group_t": baton.Group,
                  "baton_split_t": baton.Split, "baton_strides_t": baton.Strides, "baton_table_t": baton.Table,
                  "baton_stats_t": baton.Stats, "baton_peer_stats_t": baton.PeerStats, "baton_pending_t": baton.Pending}
@@ -173,7 +174,7 @@ class Page(unittest.TestCase):
     def test_objects(self):
         given = {name: re.findall(r"`(\w+)(?:\(\))?`", what)
                  for name, what in re.findall(r"^\| an? `([\w.]+)` \| (.*) \|$", self.TABLES, re.MULTILINE)}
-        for kind in (baton.Event, baton.Engine):
+        for kind in (baton.Event, baton.Engine, baton.EngineRank):
             public = [f.name for f in dataclasses.fields(kind)]
             public += [name for name in vars(kind) if not name.startswith("_") and name not in public]
             self.assertEqual(sorted(given.pop(kind.__name__)), sorted(public))

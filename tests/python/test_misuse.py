@@ -36,6 +36,7 @@ def all_calls(context):
         "fileno": context.fileno,
         "progress": context.progress,
         "engines": context.engines,
+        "engine_ranks": lambda: context.engine_ranks("solo"),
         "pending": context.pending,
         "stats": context.stats,
         "peer_stats": lambda: context.peer_stats(0),
@@ -63,7 +64,8 @@ class Life(unittest.TestCase):
 
     def test_before_start(self):
         with opened() as context:
-            for name in ("offer", "want", "append", "ready", "cancel", "engines", "peer_stats", "describe"):
+            for name in ("offer", "want", "append", "ready", "cancel", "engines", "engine_ranks", "peer_stats",
+                         "describe"):
                 with self.subTest(name), self.assertRaises(baton.ESTATE):
                     all_calls(context)[name]()
             self.assertEqual(context.poll(), [])

@@ -227,7 +227,7 @@ def attempts_cancel_and_deadlines(r):
         r.check(blocks, 7)
         late = r.context.want("attempt", "prefill0", blocks, TOKENS, attempt=1)
         event = r.failed(late, baton.EGONE)
-        assert event.detail in str(event.exception()) and event.peer >= 0, event
+        assert event.detail in str(event.exception()) and event.peer != 0, event
         world.Barrier()
         late = r.context.want("never", "prefill0", blocks, TOKENS, timeout_ms=50)
         r.failed(late, baton.ETIMEDOUT, baton.Status.EXPIRED)
@@ -238,17 +238,27 @@ def attempts_cancel_and_deadlines(r):
 
 
 def what_is_going_on(r):
+    from mpi4py import MPI
+
     context, me = r.context, r.me
     engines = {e.name: e for e in context.engines()}
     mine = engines[me.engine]
     assert (mine.tp, mine.pp, mine.role) == (me.tp, me.pp, me.role), mine
-    assert len(mine.ranks) == len(mine.hosts) == me.tp and mine.distance == baton.Distance.SELF, mine
-    assert mine.distances[mine.ranks.index(mine.nearest)] == baton.Distance.SELF and len(mine.distances) == me.tp, mine
+    assert mine.num_ranks == me.tp * me.pp and mine.distance == baton.Distance.SELF, mine
+    ranks = context.engine_ranks(me.engine)
+    assert [(r.pp_rank, r.tp_rank) for r in ranks] == [(p, t) for p in range(me.pp) for t in range(me.tp)], ranks
+    assert ranks[mine.nearest].distance == baton.Distance.SELF and ranks[mine.nearest].host, ranks
+    assert ranks[mine.nearest].world_rank == MPI.COMM_WORLD.rank and len({r.number for r in ranks}) == len(ranks), ranks
+    assert list(engines) == sorted(engines) and context.versioned_engines()[0] > 0
+    try:
+        raise AssertionError(context.engine_ranks("nobody"))
+    except baton.EENGINE:
+        pass
     stats = context.stats()
     assert stats.offers_done + stats.wants_done >= len(KEYS) and len(stats.bytes) == baton.PATHS, stats
     assert isinstance(stats.reasons, tuple) and stats.reasons[-baton.ETIMEDOUT.errno] >= 1, stats
     other = next(e for e in engines.values() if e.role != me.role)
-    peer = context.peer_stats(other.nearest)
+    peer = context.peer_stats(context.engine_ranks(other.name)[other.nearest].world_rank)
     assert peer.engine == other.name and peer.path in (baton.Path.SHM, baton.Path.CMA, baton.Path.RMA), peer
     assert context.pending() == []
     assert "paths:" in context.describe()

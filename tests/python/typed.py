@@ -28,7 +28,8 @@ def right(context: baton.Context, geometry: baton.Geometry) -> list[int]:
     context.wrap(geometry, [baton.Owned("layer.0", 0, array, "block plane head token channel"),
                             baton.Owned("layer.1", 1, array, memory=baton.Memory.DEVICE, device=1)])
     baton.Context(baton.OpenParams("prefill0", baton.Role.PREFILL, flags=baton.OpenFlags.CACHE_LATER), MPI.COMM_WORLD)
-    return [call, context.stats().wants, *(rank for engine in context.engines() for rank in engine.ranks)]
+    ranks = [rank for engine in context.engines() for rank in context.engine_ranks(engine.name)]
+    return [call, context.stats().wants, *(rank.number for rank in ranks)]
 
 
 async def asynchronous(context: baton.Context) -> bytes:

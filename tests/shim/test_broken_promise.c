@@ -12,9 +12,9 @@
 
 static unsigned lines;
 
-static void count(void *user, baton_log_level_t level, int rank, const char *line)
+static void count(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
-    (void)user, (void)level, (void)rank, (void)line;
+    (void)user, (void)level, (void)source, (void)line;
     lines++;
 }
 

@@ -253,7 +253,7 @@ static void test_deadline_without_offer(void **state)
     /* A late offer learns of the want's end at once. */
     baton_id_t o = world_offer(&w, 0, "key", 0, 1, 8, 60000);
     ENDED(&w, 0, o, BATON_STATUS_FAILED, BATON_ETIMEDOUT);
-    assert_int_equal(world_event(&w, 0, o)->peer, 1);
+    assert_int_equal(world_peer(&w, world_event(&w, 0, o)), 1);
     world_fini(&w);
 }
 
@@ -428,7 +428,7 @@ static void test_a_stopped_engine_delays_nobody(void **state)
     world_run(&w, 1000 * MS);
     ENDED(&w, 8, want[3], BATON_STATUS_EXPIRED, BATON_ETIMEDOUT);
     assert_int_equal(world_event_ns(&w, 8, want[3]), 501 * MS);
-    assert_int_equal(world_event(&w, 8, want[3])->peer, 3);
+    assert_int_equal(world_peer(&w, world_event(&w, 8, want[3])), 3);
     world_fini(&w);
 }
 

@@ -120,7 +120,7 @@ static void test_the_other_producer_of_a_want_that_is_given_up(void **state)
         assert_given_up(&w, 2, d, BATON_EPEER, 0, UINT64_MAX);
         world_run(&w, w.now + 50 * MS);
         ENDED(&w, 1, o[1], BATON_STATUS_FAILED, BATON_EPEER);
-        assert_int_equal(world_event(&w, 1, o[1])->peer, 2);
+        assert_int_equal(world_peer(&w, world_event(&w, 1, o[1])), 2);
         world_run(&w, w.now + 2000 * MS);
         assert_null(world_event(&w, 2, d));
         uint32_t before = w.sent[WIRE_DONE] + w.sent[WIRE_CANCEL] + w.sent[WIRE_RELEASE];
@@ -396,7 +396,7 @@ static void test_a_verdict_counts_it_as_failed(void **state)
         const baton_event_t *v = world_verdict(&w, 2 + i, d[i]);
         assert_non_null(v);
         assert_int_equal(v->status, BATON_STATUS_FAILED);
-        assert_int_equal(v->peer, 3);
+        assert_int_equal(world_peer(&w, v), 3);
     }
     w.ranks[1].stopped = false;
     world_run(&w, 20000 * MS);

@@ -91,7 +91,7 @@ static void one_round(const struct world_engine engines[2], enum cause cause, ui
         }
         assert_int_equal(e->status, BATON_STATUS_FAILED);
         assert_int_equal((uint32_t)e->error, reason);
-        assert_int_equal(e->peer < (int32_t)ends, 1);
+        assert_int_equal(world_peer(&w, e) < (int32_t)ends, 1);
         out->failed++;
     }
     for (uint32_t i = 0; i < 2; i++) {

@@ -253,7 +253,7 @@ static void what_failed_is_given_back_as_failed(void **state)
     world_run(&w, w.now + 500 * MS);
     ENDED(&w, 1, r.want, BATON_STATUS_CANCELLED, BATON_ECANCELED);
     ENDED(&w, 0, r.offer, BATON_STATUS_CANCELLED, BATON_ECANCELED);
-    assert_int_equal(world_event(&w, 0, r.offer)->peer, 1);
+    assert_int_equal(world_peer(&w, world_event(&w, 0, r.offer)), 1);
     assert_int_equal(all_sent(&w), 0);
     world_fini(&w);
 }

@@ -21,7 +21,7 @@ static const struct world_engine led[] = {
         assert_non_null(verdict_);                                                                                     \
         assert_int_equal(verdict_->status, wanted_status);                                                             \
         assert_int_equal(verdict_->error, wanted_error);                                                               \
-        assert_int_equal(verdict_->peer, wanted_peer);                                                                 \
+        assert_int_equal(world_peer(w, verdict_), wanted_peer);                                                        \
     } while (0)
 
 static void offers(struct world *w, const char *key, baton_id_t id[2])
@@ -79,10 +79,10 @@ static void test_a_verdict_of_a_call_that_just_ended(void **state)
     struct core *core = w.ranks[3].core;
     struct wire_message m = {.type = WIRE_VERDICT,
                              .verdict = {.verb = CALL_WANT,
-                                         .engine = core->c.directory->engine_of[0],
+                                         .producer = core->c.directory->rows[0].number,
                                          .status = BATON_STATUS_FAILED,
                                          .error = BATON_ETIMEDOUT,
-                                         .peer = 3,
+                                         .member = core->c.directory->rows[3].number,
                                          .name.key = "key"}};
     baton_id_t d = world_want(&w, 3, "P", "key", 0, 1, 8, 5000);
     world_run(&w, 100 * MS);
@@ -93,6 +93,30 @@ static void test_a_verdict_of_a_call_that_just_ended(void **state)
     for (int i = 0; i < w.ranks[3].num_events; i++)
         assert_int_equal(w.ranks[3].events[i].id, d);
     assert_non_null(world_verdict(&w, 3, d));
+    world_fini(&w);
+}
+
+/* A verdict names nobody, or a member of the engine. */
+static void test_a_verdict_that_names_a_stranger(void **state)
+{
+    (void)state;
+    WORLD(w, two_to_two);
+    struct core *core = w.ranks[3].core;
+    const struct wire_row *rows = core->c.directory->rows;
+    const uint64_t members[] = {UINT64_MAX, rows[0].number, rows[2].number};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct wire_message m = {.type = WIRE_VERDICT,
+                                 .verdict = {.verb = CALL_WANT,
+                                             .producer = rows[0].number,
+                                             .status = BATON_STATUS_FAILED,
+                                             .error = BATON_ETIMEDOUT,
+                                             .member = members[i],
+                                             .name.key = "key"}};
+        core->above.hooks->message(core, 2, &m);
+        assert_int_equal(world_stats(&w, 3).messages_bad, i < 2 ? i + 1 : 2);
+    }
+    world_run(&w, 100 * MS);
+    VERDICT(&w, 3, 0, BATON_STATUS_FAILED, BATON_ETIMEDOUT, 2);
     world_fini(&w);
 }
 
@@ -341,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_done_when_all_are_done),
         cmocka_unit_test(test_the_worst_is_told_with_its_rank),
         cmocka_unit_test(test_a_verdict_of_a_call_that_just_ended),
+        cmocka_unit_test(test_a_verdict_that_names_a_stranger),
         cmocka_unit_test(test_expired_is_worse_than_cancelled),
         cmocka_unit_test(test_identity_not_counting),
         cmocka_unit_test(test_attempts_do_not_mix),

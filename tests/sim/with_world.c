@@ -1074,6 +1074,21 @@ const baton_event_t *world_verdict(struct world *w, uint32_t rank, baton_id_t id
     return found;
 }
 
+int32_t world_peer(const struct world *w, const baton_event_t *event)
+{
+    const struct directory *d = w->directory;
+    if (event->peer == 0) {
+        assert_int_equal(event->peer_engine[0], 0);
+        return -1;
+    }
+    const uint32_t rank = directory_rank(d, event->peer);
+    assert_int_not_equal(rank, DIRECTORY_NONE);
+    assert_string_equal(event->peer_engine, d->engines[d->engine_of[rank]]->name);
+    assert_true(event->peer_life == d->engines[d->engine_of[rank]]->life);
+    assert_int_equal(event->peer_rank, d->index_of[rank]);
+    return (int32_t)rank;
+}
+
 uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id)
 {
     int i = event_index(w, rank, id, false);

@@ -131,7 +131,7 @@ struct world_engine {
 void world_init(struct world *w, const struct world_engine *engines, uint32_t num_engines);
 void world_fini(struct world *w);
 
-/** A rank goes, and all others hear of it at once; is_dead: else it says so itself. What is on its way to it is lost. */
+/** A rank goes, and all others hear of it at once. is_dead: else it says so itself. What was to come to it is lost. */
 void world_leave(struct world *w, uint32_t rank, bool is_dead, bool is_quiet);
 /** An engine comes, with all its ranks, and all others hear of it at once. Its first rank. */
 uint32_t world_join(struct world *w, const struct world_engine *engine);
@@ -173,6 +173,8 @@ const baton_event_t *world_given_up(struct world *w, uint32_t rank, baton_id_t i
 /** The one verdict with that id at that rank, or (id 0) the first one without a call of it; NULL: none yet. */
 const baton_event_t *world_verdict(struct world *w, uint32_t rank, baton_id_t id);
 uint64_t world_event_ns(struct world *w, uint32_t rank, baton_id_t id);
+/** The rank that an event names as its peer; -1: none. Fails the test if what else it says of it is wrong. */
+int32_t world_peer(const struct world *w, const baton_event_t *event);
 
 /** What that rank has counted. */
 baton_stats_t world_stats(const struct world *w, uint32_t rank);

@@ -46,6 +46,22 @@ static void test_as_many_calls_as_requests(void **state)
     }
 }
 
+static void test_ids_count_up(void **state)
+{
+    (void)state;
+    struct admission a;
+    admission_init(&a, REQUESTS, LEASES, false);
+    assert_false(admission_gave(&a, 0));
+    assert_false(admission_gave(&a, 1));
+    for (baton_id_t id = 1; id <= 3; id++) {
+        assert_int_equal(admission_id(&a), id);
+        assert_true(admission_gave(&a, id));
+        assert_false(admission_gave(&a, id + 1));
+    }
+    assert_true(admission_gave(&a, 1));
+    assert_false(admission_gave(&a, 0));
+}
+
 static void test_as_many_leases_as_there_are(void **state)
 {
     (void)state;
@@ -293,6 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_many_calls_as_requests),
+        cmocka_unit_test(test_ids_count_up),
         cmocka_unit_test(test_as_many_leases_as_there_are),
         cmocka_unit_test(test_leases_of_ends),
         cmocka_unit_test(test_whatever_a_call_may_tell_has_its_place),

@@ -21,9 +21,9 @@ static struct beside *b;
 static const struct net *net;
 static char heard[256];
 
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+static void hear(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
-    (void)user, (void)level, (void)rank;
+    (void)user, (void)level, (void)source;
     snprintf(heard, sizeof heard, "%s", line);
 }
 

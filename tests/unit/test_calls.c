@@ -202,7 +202,7 @@ static void test_abandon_tells_each_open_call_once(void **state)
         assert_string_equal(e->key, call->key);
         assert_ptr_equal(e->user, call->user);
         assert_int_equal(e->mode, call == &offer ? BATON_MODE_AUTO : BATON_MODE_PUSH);
-        assert_int_equal(e->peer, -1);
+        assert_int_equal(e->peer, 0);
         assert_int_equal(e->num_blocks, call->num_blocks);
         assert_int_equal(e->total_ns, 1000 * MS);
         assert_string_equal(e->detail, "stuck");

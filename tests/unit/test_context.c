@@ -62,7 +62,7 @@ static int declare(struct engine *e)
     baton_tensor_t tensor;
     int rc = baton_geometry_layout(&g, &tensor, BATON_LAYOUT_BLOCK_MAJOR);
     e->block_bytes = g.bytes / BLOCKS;
-    if (rc != 0 || e->flags == 0)
+    if (rc != 0 || (e->flags & BATON_OPEN_CACHE_LATER) == 0)
         return rc != 0 ? rc : baton_cache_create(e->b, &g, BATON_MEMORY_HOST, &e->cache);
     e->memory = aligned_alloc(4096, g.bytes); /* a cache that comes late is the engine's own */
     const baton_region_t region = region_of(BATON_MEMORY_HOST, e->memory, g.bytes);
@@ -76,7 +76,7 @@ static void *bring_up(void *arg)
     baton_open_params_t p = {.size = sizeof p, .role = e->role, .tp = 1, .pp = 1, .flags = e->flags};
     strcpy(p.engine, names[which]);
     e->opened = node_open(&node.member[which], &p, &e->b);
-    if (e->opened == 0 && e->flags == 0)
+    if (e->opened == 0 && (e->flags & BATON_OPEN_CACHE_LATER) == 0)
         assert_int_equal(declare(e), 0);
     if (e->opened == 0)
         e->started = baton_start(e->b);
@@ -127,8 +127,7 @@ static void down(void)
     node_fini(&node);
 }
 
-/* The next event, which ends a call well. */
-static baton_event_t done(const struct engine *e, baton_event_type_t type)
+static baton_event_t next(const struct engine *e)
 {
     const uint64_t until = clock_now_ns() + 60 * CLOCK_NS_PER_S;
     struct pollfd p = {.fd = baton_event_fd(e->b), .events = POLLIN};
@@ -137,6 +136,13 @@ static baton_event_t done(const struct engine *e, baton_event_type_t type)
         assert_true(clock_now_ns() < until);
         poll(&p, 1, 100);
     }
+    return event;
+}
+
+/* The next event, which ends a call well. */
+static baton_event_t done(const struct engine *e, baton_event_type_t type)
+{
+    const baton_event_t event = next(e);
     assert_int_equal(event.type, type);
     if (event.error != 0)
         fail_msg("%s: %s", baton_strerror(event.error), event.detail);
@@ -278,6 +284,94 @@ static void test_caches_that_come_late(void **state)
     come_late(1, BATON_PATH_RMA);
 }
 
+/* The version that the next event has, which tells of engines. */
+static uint64_t heard(const struct engine *e)
+{
+    const baton_event_t event = next(e);
+    assert_int_equal(event.type, BATON_EVENT_ENGINES);
+    assert_int_equal(event.error, 0);
+    assert_int_equal(event.id, 0);
+    return event.version;
+}
+
+static int want_of(const struct engine *e, const char *engine)
+{
+    const baton_want_params_t w = {.size = sizeof w, .key = "k", .engine = engine, .num_tokens = 1};
+    return baton_want(e->b, &w, NULL);
+}
+
+/* Engines that come and go while the context is open: a poller hears the newest version, and calls know it. */
+static void test_engines_that_come_and_go(void **state)
+{
+    (void)state;
+    up(2, 2, BATON_OPEN_ENGINES);
+    const struct engine *e = &engines[DECODE];
+    struct baton *b = e->b;
+    baton_engine_t there[ENGINES];
+    baton_event_t event;
+    uint64_t version = 0;
+    assert_int_equal(baton_engines(b, &version, there, ENGINES), 2);
+    assert_string_equal(there[0].name, "decode");
+    assert_string_equal(there[1].name, "prefill");
+    assert_int_equal(heard(&engines[PREFILL]), version);
+    assert_int_equal(heard(e), version);
+    assert_int_equal(baton_poll(b, &event, 1), 0);
+    hand_off(0, DECODE, BATON_MODE_PULL, BATON_PATH_SHM);
+    assert_true(owned_take(&b->loop.turns.lock, clock_now_ns() + 60 * CLOCK_NS_PER_S)); /* whoever makes turns */
+    assert_int_equal(fleet_withdraw(b->fleet, "prefill", there[1].life), 0);
+    context_tell_engines(b);
+    assert_int_equal(want_of(e, "prefill"), BATON_EENGINE);
+    assert_int_equal(baton_engine_ranks(b, "prefill", NULL, 0), BATON_EENGINE);
+    assert_int_equal(baton_engines(b, &version, NULL, 0), 1);
+    assert_int_equal(fleet_publish(b->fleet, b->directory, b->directory->engine_of[PREFILL]), 0);
+    context_tell_engines(b);
+    owned_give(&b->loop.turns.lock);
+    assert_int_equal(heard(e), version + 1);
+    assert_int_equal(baton_poll(b, &event, 1), 0);
+    hand_off(1, DECODE, BATON_MODE_PULL, BATON_PATH_SHM);
+    down();
+}
+
+static baton_log_source_t said_by;
+static char said[256];
+
+static void hear(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
+{
+    (void)user, (void)level;
+    said_by = *source;
+    snprintf(said, sizeof said, "%s", line);
+}
+
+/* A line of the log, and an event, name engines with their lives and their ranks' indexes. */
+static void test_a_failure_names_who_says_it_and_of_whom(void **state)
+{
+    (void)state;
+    baton_engine_t there[ENGINES];
+    baton_engine_rank_t peer;
+    baton_log_set(hear, NULL);
+    up(2, 2, 0);
+    baton_log_set(NULL, NULL);
+    baton_t *b = engines[DECODE].b;
+    assert_int_equal(baton_engines(b, NULL, there, ENGINES), 2);
+    assert_int_equal(baton_engine_ranks(b, "prefill", &peer, 1), 1);
+    const baton_want_params_t w = {.size = sizeof w,
+                                   .key = "late",
+                                   .engine = "prefill",
+                                   .num_tables = 1,
+                                   .tables = {{.blocks = wanted, .num_blocks = TABLE}},
+                                   .num_tokens = TABLE * BLOCK_TOKENS,
+                                   .timeout_ms = 20};
+    assert_int_equal(baton_want(b, &w, NULL), 0);
+    const baton_event_t event = next(&engines[DECODE]);
+    assert_int_equal(event.error, BATON_ETIMEDOUT);
+    assert_true(event.peer == peer.number && event.peer_life == there[1].life && event.peer_rank == 0);
+    assert_string_equal(event.peer_engine, "prefill");
+    assert_string_equal(said_by.engine, "decode");
+    assert_true(said_by.life == there[0].life && said_by.rank == 0 && said_by.world_rank == DECODE);
+    assert_non_null(strstr(said, "key=\"late\" peer=prefill:0 "));
+    down();
+}
+
 /* What is wrong with one, all are told of. */
 static void test_members_agree(void **state)
 {
@@ -304,6 +398,8 @@ int main(void)
         cmocka_unit_test(test_members_of_two_nodes),
         cmocka_unit_test(test_caches_that_come_late),
         cmocka_unit_test(test_a_neighbour_and_a_member_of_another_node),
+        cmocka_unit_test(test_engines_that_come_and_go),
+        cmocka_unit_test(test_a_failure_names_who_says_it_and_of_whom),
         cmocka_unit_test(test_members_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

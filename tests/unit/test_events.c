@@ -67,7 +67,8 @@ static struct outcome *make(int error)
     struct call *call = calloc(1, sizeof *call);
     assert_non_null(call);
     call->end.call = call;
-    call->end.event = (baton_event_t){.type = BATON_EVENT_WANT, .error = error, .peer = error != 0 ? 1 : -1};
+    call->end.event = (baton_event_t){.type = BATON_EVENT_WANT, .error = error};
+    call->end.peer = error != 0 ? 1 : -1;
     return &call->end;
 }
 
@@ -84,7 +85,8 @@ static unsigned take(struct events *e, unsigned most)
     unsigned n = 0;
     events_poll_begin(e);
     while (n < most && (outcome = events_take(e)) != NULL) {
-        outcome_free(outcome);
+        if (!events_is_engines(e, outcome))
+            outcome_free(outcome);
         n++;
     }
     events_poll_end(e, n, n == most);
@@ -362,6 +364,55 @@ static void test_no_place(void **state)
     events_fini(&e);
 }
 
+/* ---- engines ----------------------------------------------------------------------------------------------------- */
+
+/* Of engines one waits at most. It is taken first, and leaves all places to calls. */
+static void test_engines_have_come(void **state)
+{
+    (void)state;
+    struct events e;
+    up(&e);
+    events_put_engines(&e);
+    assert_false(is_readable(&e, 0)); /* nobody watches */
+    for (int i = 0; i < PLACES; i++)
+        assert_true(events_put(&e, make(0)));
+    events_put_engines(&e);
+    assert_int_equal(events_waiting(&e), PLACES + 1);
+    assert_true(events_is_engines(&e, events_take(&e)));
+    for (int i = 0; i < PLACES; i++) {
+        struct outcome *outcome = events_take(&e);
+        assert_non_null(outcome);
+        assert_false(events_is_engines(&e, outcome));
+        outcome_free(outcome);
+    }
+    assert_null(events_take(&e));
+    events_poll_end(&e, PLACES + 1, false);
+    assert_int_equal(events_waiting(&e), 0);
+    events_put_engines(&e); /* one that nobody takes */
+    events_fini(&e);
+}
+
+static void test_engines_come_while_somebody_watches(void **state)
+{
+    (void)state;
+    struct events e;
+    up(&e);
+    events_put_engines(&e);
+    events_watch(&e);
+    assert_true(is_readable(&e, 0));
+    events_put_engines(&e);
+    assert_int_equal(take(&e, 9), 1);
+    assert_false(is_readable(&e, 0));
+    events_put_engines(&e);
+    assert_true(is_readable(&e, 0));
+    assert_true(events_put(&e, make(0)));
+    assert_int_equal(take(&e, 1), 1); /* the engines */
+    assert_true(is_readable(&e, 0));
+    assert_int_equal(take(&e, 9), 1);
+    assert_false(is_readable(&e, 0));
+    events_fini(&e);
+}
+
 /* ---- two threads ------------------------------------------------------------------------------------------------- */
 
 enum { EVENTS = 50000, ROUNDS = 2000, LONG_MS = 20000 };
@@ -445,6 +496,46 @@ static void *put_one(void *arg)
     return NULL;
 }
 
+static _Atomic unsigned changed; /* the newest version of the engines */
+
+static void *change_engines(void *arg)
+{
+    for (unsigned i = 0; i < EVENTS; i++) {
+        changed++;
+        events_put_engines(arg);
+    }
+    return NULL;
+}
+
+/* Who takes the last one sees the newest version, and nobody sleeps beside a change. */
+static void test_engines_change_while_they_are_taken(void **state)
+{
+    (void)state;
+    struct events e;
+    struct outcome *taken;
+    pthread_t thread;
+    up(&e);
+    events_watch(&e);
+    changed = 0;
+    assert_int_equal(pthread_create(&thread, NULL, change_engines, &e), 0);
+    for (unsigned seen = 0; seen < EVENTS;) {
+        assert_true(is_readable(&e, LONG_MS));
+        events_poll_begin(&e);
+        unsigned n = 0;
+        while ((taken = events_take(&e)) != NULL) {
+            assert_true(events_is_engines(&e, taken));
+            seen = changed;
+            n++;
+        }
+        events_poll_end(&e, n, false);
+    }
+    pthread_join(thread, NULL);
+    take(&e, 9); /* the last changes, which were seen with an earlier one */
+    assert_false(is_readable(&e, 0));
+    assert_int_equal(events_waiting(&e), 0);
+    events_fini(&e);
+}
+
 /* An event that comes while somebody begins to watch. */
 static void test_watching_begins_beside_an_event(void **state)
 {
@@ -480,6 +571,9 @@ int main(void)
         cmocka_unit_test(test_a_cancelled_thread),
         cmocka_unit_test(test_failures_are_counted),
         cmocka_unit_test(test_no_place),
+        cmocka_unit_test(test_engines_have_come),
+        cmocka_unit_test(test_engines_come_while_somebody_watches),
+        cmocka_unit_test(test_engines_change_while_they_are_taken),
         cmocka_unit_test(test_nobody_sleeps_beside_an_event),
         cmocka_unit_test(test_nobody_sleeps_beside_an_event_that_others_took),
         cmocka_unit_test(test_watching_begins_beside_an_event),

@@ -49,18 +49,20 @@ static const struct failure a_want = {.what = "want",
                                       .state = "active",
                                       .leg = "moving",
                                       .detail = "it is gone",
-                                      .peer = 5,
+                                      .peer_engine = "prefill0",
+                                      .peer_rank = 5,
                                       .age_ns = 12345678};
 
 static void test_line(void **state)
 {
     (void)state;
-    assert_string_equal(caught(NULL, LOG_WARN, &a_want, 1),
-                        "baton[3] warning: failure what=want reason=BATON_EPEER key=\"req-7\" peer=5 leg=moving "
-                        "state=active age_ms=12.3 detail=\"it is gone\"\n");
-    struct failure bare = {.what = "offer", .reason = "BATON_ESTALL", .peer = -1};
+    assert_string_equal(
+        caught(NULL, LOG_WARN, &a_want, 1),
+        "baton[3] warning: failure what=want reason=BATON_EPEER key=\"req-7\" peer=prefill0:5 leg=moving "
+        "state=active age_ms=12.3 detail=\"it is gone\"\n");
+    struct failure bare = {.what = "offer", .reason = "BATON_ESTALL"};
     assert_string_equal(caught(NULL, LOG_WARN, &bare, 1),
-                        "baton[3] warning: failure what=offer reason=BATON_ESTALL key=\"\" peer=-1 leg=- state=- "
+                        "baton[3] warning: failure what=offer reason=BATON_ESTALL key=\"\" peer=- leg=- state=- "
                         "age_ms=0.0 detail=\"\"\n");
     assert_string_equal(caught(NULL, LOG_ERROR, &bare, 1), "");
 }
@@ -72,7 +74,7 @@ static void test_texts_cannot_forge_fields(void **state)
     forged.key = "a\" peer=9 \\\"";
     forged.detail = "x\nbaton[0] error: y\"";
     const char *line = caught(NULL, LOG_WARN, &forged, 1);
-    assert_non_null(strstr(line, "key=\"a' peer=9 ''\" peer=5"));
+    assert_non_null(strstr(line, "key=\"a' peer=9 ''\" peer=prefill0:5"));
     assert_non_null(strstr(line, "detail=\"x baton[0] error: y'\"\n"));
     assert_int_equal(lines(line), 1);
 }
@@ -94,11 +96,11 @@ static void test_long_texts_keep_both_ends(void **state)
     const char *line = caught(limits, LOG_WARN, &longest, 2);
     assert_non_null(strstr(line, "key=\"begink"));
     assert_non_null(strstr(line, "kkk...kkk"));
-    assert_non_null(strstr(line, "kend\" peer=5"));
+    assert_non_null(strstr(line, "kend\" peer=prefill0:5"));
     assert_non_null(strstr(line, "dwhy\"\n"));
     nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 50000000}, NULL);
     line = caught(limits, LOG_WARN, NULL, 0);
-    assert_non_null(strstr(line, "kend\" peer=5"));
+    assert_non_null(strstr(line, "kend\" peer=prefill0:5"));
     assert_non_null(strstr(line, "dwhy\"\n"));
     key[159] = '\0'; /* the longest that is whole */
     line = caught(NULL, LOG_WARN, &longest, 1);

@@ -299,17 +299,18 @@ static void a_long_line_keeps_its_count(void **state)
 /* ---- the engine's own logger ------------------------------------------------------------------------------------- */
 
 struct heard {
-    int lines, rank;
+    int lines;
+    baton_log_source_t source;
     baton_log_level_t level;
     char text[2048];
 };
 
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+static void hear(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
     struct heard *h = user;
     h->lines++;
     h->level = level;
-    h->rank = rank;
+    h->source = *source;
     snprintf(h->text, sizeof h->text, "%s", line);
     errno = EDOM;
 }
@@ -318,7 +319,13 @@ static void a_sink_takes_the_sentence_alone(void **state)
 {
     (void)state;
     struct heard h = {0};
-    const struct logger l = {.level = LOG_INFO, .rank = 7, .sink = hear, .sink_user = &h};
+    const struct logger l = {.level = LOG_INFO,
+                             .rank = 7,
+                             .engine = "prefill0",
+                             .index = 3,
+                             .life = UINT64_MAX,
+                             .sink = hear,
+                             .sink_user = &h};
     char text[256];
     errno = 0;
     log_line(&l, LOG_INFO, "peer %d\nis late", 3);
@@ -330,7 +337,11 @@ static void a_sink_takes_the_sentence_alone(void **state)
     assert_int_equal(after, 0);
     assert_int_equal(h.lines, 1);
     assert_int_equal(h.level, BATON_LOG_INFO);
-    assert_int_equal(h.rank, 7);
+    assert_int_equal(h.source.size, sizeof h.source);
+    assert_int_equal(h.source.world_rank, 7);
+    assert_string_equal(h.source.engine, "prefill0");
+    assert_int_equal(h.source.rank, 3);
+    assert_true(h.source.life == UINT64_MAX);
     assert_string_equal(h.text, "peer 3 is late");
 }
 

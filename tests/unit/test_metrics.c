@@ -69,9 +69,9 @@ static void test_transfers(void **state)
     (void)state;
     struct metrics *m = metrics_create(2);
     struct metrics_body *b = metrics_body(m);
-    metrics_transfer(m, (struct metrics_engine){1, "decode0"}, BATON_PATH_RMA, METRICS_OUT, 4096, 1000);
-    metrics_transfer(m, (struct metrics_engine){1, "decode0"}, BATON_PATH_RMA, METRICS_OUT, 100, 3000);
-    metrics_transfer(m, (struct metrics_engine){0, "prefill0"}, BATON_PATH_SHM, METRICS_IN, 5, 7);
+    metrics_transfer(m, (struct metrics_engine){1, "decode0", 1}, BATON_PATH_RMA, METRICS_OUT, 4096, 1000);
+    metrics_transfer(m, (struct metrics_engine){1, "decode0", 1}, BATON_PATH_RMA, METRICS_OUT, 100, 3000);
+    metrics_transfer(m, (struct metrics_engine){0, "prefill0", 1}, BATON_PATH_SHM, METRICS_IN, 5, 7);
     assert_int_equal(b->num_peers, 2);
     assert_string_equal(b->peer[0].engine, "decode0");
     assert_int_equal(b->peer[0].bytes[BATON_PATH_RMA][METRICS_OUT], 4196);
@@ -97,15 +97,31 @@ static void test_wants_and_failures(void **state)
     metrics_want(m, unknown, 700);
     assert_int_equal(b->path[BATON_PATH_CMA].want_ns.sum, 500);
     assert_int_equal(b->path[BATON_PATH_NONE].want_ns.sum, 1300);
-    metrics_failure(m, (struct metrics_engine){0, "prefill0"}, BATON_EPEER);
-    metrics_failure(m, (struct metrics_engine){0, "prefill0"}, -BATON_REASONS); /* of a later version */
+    metrics_failure(m, (struct metrics_engine){0, "prefill0", 1}, BATON_EPEER);
+    metrics_failure(m, (struct metrics_engine){0, "prefill0", 1}, -BATON_REASONS); /* of a later version */
     assert_int_equal(b->peer[0].failures[-BATON_EPEER], 1);
     assert_int_equal(b->peer[0].failures[0], 1);
-    metrics_failure(m, (struct metrics_engine){1, "beyond"}, BATON_EPEER); /* no engine of this world */
-    assert_int_equal(b->num_peers, 1);
-    metrics_transfer(NULL, (struct metrics_engine){0, "prefill0"}, BATON_PATH_SHM, METRICS_IN, 1, 1);
+    metrics_transfer(NULL, (struct metrics_engine){0, "prefill0", 1}, BATON_PATH_SHM, METRICS_IN, 1, 1);
     metrics_want(NULL, none, 1);
-    metrics_failure(NULL, (struct metrics_engine){0, "prefill0"}, BATON_EPEER);
+    metrics_failure(NULL, (struct metrics_engine){0, "prefill0", 1}, BATON_EPEER);
+    metrics_destroy(m);
+}
+
+/* Engines come and go: a name has one row, whatever numbers and lives it has had, and a number may be given again. */
+static void test_a_name_has_one_row(void **state)
+{
+    (void)state;
+    struct metrics *m = metrics_create(1);
+    struct metrics_body *b = metrics_body(m);
+    metrics_failure(m, (struct metrics_engine){0, "first", 7}, BATON_EPEER);
+    metrics_failure(m, (struct metrics_engine){0, "second", 8}, BATON_EPEER);
+    metrics_failure(m, (struct metrics_engine){1, "first", 9}, BATON_EPEER); /* more than there were at first */
+    metrics_failure(m, (struct metrics_engine){0, "second", 8}, BATON_EPEER);
+    metrics_failure(m, (struct metrics_engine){0, "first", 10}, BATON_EPEER);
+    assert_int_equal(b->num_peers, 2);
+    assert_string_equal(b->peer[0].engine, "first");
+    assert_int_equal(b->peer[0].failures[-BATON_EPEER], 3);
+    assert_int_equal(b->peer[1].failures[-BATON_EPEER], 2);
     metrics_destroy(m);
 }
 
@@ -119,7 +135,7 @@ static void test_further_engines_share_a_row(void **state)
         for (unsigned i = 0; i < ENGINES; i++) {
             char name[BATON_ENGINE_NAME_MAX];
             snprintf(name, sizeof name, "decode%u", i);
-            metrics_transfer(m, (struct metrics_engine){i, name}, BATON_PATH_SHM, METRICS_OUT, i, 1);
+            metrics_transfer(m, (struct metrics_engine){i, name, 1}, BATON_PATH_SHM, METRICS_OUT, i, 1);
         }
     assert_int_equal(b->num_peers, METRICS_PEERS);
     assert_string_equal(b->peer[METRICS_PEERS - 1].engine, "decode15");
@@ -162,14 +178,14 @@ static void test_a_reader_finds_what_was_renewed(void **state)
     assert_int_equal(metrics_page_create(folder, "job", 3, false, &page), 0);
     b->rank = 3;
     snprintf(b->engine, sizeof b->engine, "decode0");
-    metrics_transfer(m, (struct metrics_engine){1, "prefill0"}, BATON_PATH_STAGED, METRICS_IN, 77, 9);
+    metrics_transfer(m, (struct metrics_engine){1, "prefill0", 1}, BATON_PATH_STAGED, METRICS_IN, 77, 9);
     metrics_page_renew(page, b, metrics_take_changes(m));
     view = read_page("job" METRICS_MARK "3");
     assert_true(view->is_alive);
     assert_int_equal(view->stalled_ns, 0);
     assert_memory_equal(&view->body, b, sizeof *b);
     free(view);
-    metrics_transfer(m, (struct metrics_engine){0, "prefill1"}, BATON_PATH_SHM, METRICS_IN, 78, 9);
+    metrics_transfer(m, (struct metrics_engine){0, "prefill1", 1}, BATON_PATH_SHM, METRICS_IN, 78, 9);
     metrics_page_renew(page, b, metrics_take_changes(m)); /* another path and another row */
     metrics_page_stall(page, 12345);
     view = read_page("job" METRICS_MARK "3");
@@ -678,6 +694,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transfers),
         cmocka_unit_test(test_wants_and_failures),
+        cmocka_unit_test(test_a_name_has_one_row),
         cmocka_unit_test(test_further_engines_share_a_row),
         cmocka_unit_test(test_stats),
         cmocka_unit_test(test_a_reader_finds_what_was_renewed),

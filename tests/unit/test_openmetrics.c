@@ -91,10 +91,10 @@ static void test_a_job(void **state)
     struct metrics *m = metrics_create(1);
     const uint64_t bytes[BATON_PATHS] = {[BATON_PATH_SHM] = 4096};
     struct pages_rank *ranks[2] = {rank_new(0, "prefill0"), rank_new(1, "decode0")};
-    metrics_transfer(m, (struct metrics_engine){0, "prefill0"}, BATON_PATH_SHM, false, 4096, 2000);
-    metrics_transfer(m, (struct metrics_engine){0, "prefill0"}, BATON_PATH_RMA, true, 65536, 1500000000);
+    metrics_transfer(m, (struct metrics_engine){0, "prefill0", 1}, BATON_PATH_SHM, false, 4096, 2000);
+    metrics_transfer(m, (struct metrics_engine){0, "prefill0", 1}, BATON_PATH_RMA, true, 65536, 1500000000);
     metrics_want(m, bytes, 3000);
-    metrics_failure(m, (struct metrics_engine){0, "prefill0"}, BATON_EPEER);
+    metrics_failure(m, (struct metrics_engine){0, "prefill0", 1}, BATON_EPEER);
     baton_stats_t stats = {.wants_done = 7, .handshake_ns_sum = 1000000001};
     stats.reasons[-BATON_ETIMEDOUT] = 2;
     stats.bytes[BATON_PATH_SHM] = 4096;
@@ -103,6 +103,9 @@ static void test_a_job(void **state)
     ranks[1]->view.body = *metrics_body(m);
     memcpy(ranks[1]->view.body.engine, who.engine, sizeof who.engine);
     memcpy(ranks[1]->view.body.host, who.host, sizeof who.host);
+    memcpy(ranks[1]->view.body.version, "0.2.0", sizeof "0.2.0");
+    ranks[1]->view.body.index = 3;
+    ranks[1]->view.body.life = 0xabcdef;
     char *text = print(ranks, 2);
     check_forms(ranks, 2);
     assert_true(
@@ -137,6 +140,8 @@ static void test_a_job(void **state)
     assert_true(
         has(text, "baton_peer_transfer_duration_seconds_count{rank=\"1\",engine=\"decode0\",host=\"n0\",run=\"j-1.2\","
                   "peer=\"prefill0\"} 2"));
+    assert_true(has(text, "baton_rank_info{rank=\"1\",engine=\"decode0\",host=\"n0\",run=\"j-1.2\",index=\"3\","
+                          "life=\"0000000000abcdef\",version=\"0.2.0\"} 1"));
     assert_true(has(text, "baton_closed{rank=\"0\",engine=\"prefill0\",host=\"n0\",run=\"j-1.2\"} 0"));
     assert_true(has(text, "baton_up{rank=\"0\",engine=\"prefill0\",host=\"n0\",run=\"j-1.2\"} 1"));
     free(text);
@@ -252,9 +257,9 @@ static struct pages_rank *busy_rank(uint32_t number, const char *engine, const c
     baton_stats_t stats = {.wants_done = 3, .offers_done = 4, .wants_live = 1, .legs_live = 2};
     stats.bytes[BATON_PATH_SHM] = 3000000;
     stats.reasons[-BATON_EPEER] = 1;
-    metrics_transfer(m, (struct metrics_engine){0, peer}, BATON_PATH_SHM, false, 3000000, ns);
-    metrics_transfer(m, (struct metrics_engine){0, peer}, BATON_PATH_RMA, true, 500, ns);
-    metrics_failure(m, (struct metrics_engine){0, peer}, BATON_EPEER);
+    metrics_transfer(m, (struct metrics_engine){0, peer, 1}, BATON_PATH_SHM, false, 3000000, ns);
+    metrics_transfer(m, (struct metrics_engine){0, peer, 1}, BATON_PATH_RMA, true, 500, ns);
+    metrics_failure(m, (struct metrics_engine){0, peer, 1}, BATON_EPEER);
     metrics_set_stats(m, &stats);
     r->view.body = *metrics_body(m);
     memcpy(r->view.body.engine, who->view.body.engine, sizeof who->view.body.engine);

@@ -51,9 +51,9 @@ static uint64_t inline_bytes; /* of the pairs that are made next */
 
 static char said[256]; /* the last line of the log */
 
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+static void hear(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
-    (void)user, (void)level, (void)rank;
+    (void)user, (void)level, (void)source;
     snprintf(said, sizeof said, "%s", line);
 }
 

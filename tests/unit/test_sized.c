@@ -16,15 +16,17 @@
 #define ENDS_WITH(type, last)                                                                                          \
     _Static_assert(offsetof(type, last) + sizeof((type *)0)->last == sizeof(type),                                     \
                    #type " ends in padding, or with another member")
+ENDS_WITH(baton_log_source_t, engine);
 ENDS_WITH(baton_open_params_t, flags);
 ENDS_WITH(baton_engine_t, life);
+ENDS_WITH(baton_engine_rank_t, host);
 ENDS_WITH(baton_geometry_t, bytes);
 ENDS_WITH(baton_region_t, device);
 ENDS_WITH(baton_driver_t, poll);
 ENDS_WITH(baton_offer_params_t, reserved);
 ENDS_WITH(baton_append_params_t, tables);
 ENDS_WITH(baton_want_params_t, life);
-ENDS_WITH(baton_event_t, reserved);
+ENDS_WITH(baton_event_t, detail);
 ENDS_WITH(baton_stats_t, num_peers);
 
 struct own {
@@ -169,8 +171,9 @@ static void events_and_statuses_have_names(void **state)
     assert_string_equal(baton_event_name(BATON_EVENT_WANT), "want");
     assert_string_equal(baton_event_name(BATON_EVENT_GIVEN_UP), "given up");
     assert_string_equal(baton_event_name(BATON_EVENT_VERDICT), "verdict");
+    assert_string_equal(baton_event_name(BATON_EVENT_ENGINES), "engines");
     assert_string_equal(baton_event_name((baton_event_type_t)0), "unknown");
-    assert_string_equal(baton_event_name((baton_event_type_t)5), "unknown");
+    assert_string_equal(baton_event_name((baton_event_type_t)6), "unknown");
     assert_string_equal(baton_status_name(BATON_STATUS_DONE), "done");
     assert_string_equal(baton_status_name(BATON_STATUS_FAILED), "failed");
     assert_string_equal(baton_status_name(BATON_STATUS_EXPIRED), "expired");

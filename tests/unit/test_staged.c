@@ -81,9 +81,9 @@ static bool fails(enum failing what)
 static uint64_t random_state;
 static char said[256]; /* the last line of the log */
 
-static void hear(void *user, baton_log_level_t level, int rank, const char *line)
+static void hear(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
-    (void)user, (void)level, (void)rank;
+    (void)user, (void)level, (void)source;
     snprintf(said, sizeof said, "%s", line);
 }
 

@@ -137,7 +137,8 @@ uint32_t calls_give_up(struct calls *c, uint64_t now, const struct calls_reason 
         outcome->event = (baton_event_t){.type = BATON_EVENT_GIVEN_UP,
                                          .of = i == 0 ? BATON_EVENT_OFFER : BATON_EVENT_WANT,
                                          .error = why->error,
-                                         .peer = 3,
+                                         .peer_rank = 3,
+                                         .peer_engine = "prefill0",
                                          .total_ns = 7 * MS};
         strcpy(outcome->event.key, "k");
         if (tell(arg, outcome))
@@ -236,7 +237,7 @@ static void test_a_turn_that_lasts(void **state)
     assert_string_equal(they.detail, "the reactor has been inside MPI for 20000 ms");
     assert_int_equal(they.told, 4);
     assert_int_equal(heard.num_lines, 2 * 3); /* how many, and each of them */
-    assert_non_null(strstr(heard.line, "what=want reason=BATON_ETIMEDOUT key=\"k\" peer=3"));
+    assert_non_null(strstr(heard.line, "what=want reason=BATON_ETIMEDOUT key=\"k\" peer=prefill0:3"));
     assert_non_null(strstr(heard.line, "age_ms=7"));
     assert_int_equal(they.stalls, 0);
     assert_false(stall_is_on(&b));

@@ -135,7 +135,7 @@ static void test_each_record_is_json(void **state)
 {
     (void)state;
     struct timeline *t = create("each", 4294967294u, 64);
-    for (enum timeline_kind kind = TIMELINE_WANT; kind <= TIMELINE_REPORTED; kind++) {
+    for (enum timeline_kind kind = TIMELINE_WANT; kind <= TIMELINE_LIFE; kind++) {
         char text[2 * TIMELINE_TEXT_MAX];
         struct timeline_text to = {.rank = UINT32_MAX, .batches = UINT64_MAX - 1};
         struct timeline_record r = specimen(kind);
@@ -389,9 +389,9 @@ static void test_names_that_others_took(void **state)
 
 static unsigned errors;
 
-static void count_errors(void *user, baton_log_level_t level, int rank, const char *text)
+static void count_errors(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *text)
 {
-    (void)user, (void)rank;
+    (void)user, (void)source;
     errors += level == BATON_LOG_ERROR && strstr(text, "cannot be written") != NULL;
 }
 

@@ -405,16 +405,15 @@ static void it_has_ended_when_all_have(void **state)
 static void what_is_described(void **state)
 {
     (void)state;
-    char text[128];
+    char text[256];
     begin("hhdh", "mama");
     struct textbuf out = {text, sizeof text, 0};
-    ways_describe(it.ways, NEAR, &out);
-    assert_string_equal(text, "6 by shm, 6 by cma, 4 by staging");
+    ways_describe(it.ways, (unsigned[]){PATH_SHM, PATH_WAYS, PATH_WAYS}, &out);
+    assert_string_equal(text, "by several ways: rank 1: pairs of regions are read 6 by shm, 6 by cma, 4 by staging\n"
+                              "by several ways: rank 2: pairs of regions are read by MPI, by staging\n");
     out = (struct textbuf){text, sizeof text, 0};
-    ways_describe(it.ways, FAR, &out);
-    assert_string_equal(text, "by MPI, by staging");
-    assert_true(ways_are_alike(it.ways, NEAR, NEAR));
-    assert_false(ways_are_alike(it.ways, NEAR, FAR));
+    ways_describe(it.ways, (unsigned[]){PATH_SHM, PATH_NET, PATH_WAYS}, &out);
+    assert_string_equal(text, "by several ways: rank 2: pairs of regions are read by MPI, by staging\n");
     end();
 }
 

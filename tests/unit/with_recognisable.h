@@ -83,10 +83,10 @@ static inline struct wire_message recognisable(enum wire_type type)
     case WIRE_STANDING:
         m.verdict = (struct wire_verdict){.name = name,
                                           .verb = 2,
-                                          .engine = 0x61626364,
+                                          .producer = UINT64_C(0x6162636465666768),
                                           .status = BATON_STATUS_FAILED,
                                           .error = BATON_EGONE,
-                                          .peer = 0x71727374,
+                                          .member = UINT64_C(0x7172737475767778),
                                           .detail = "gone",
                                           .again = 1};
         break;

@@ -14,6 +14,7 @@ from ._context import OpenParams as OpenParams
 from ._context import Table as Table
 from ._declarations import *
 from ._events import Engine as Engine
+from ._events import EngineRank as EngineRank
 from ._events import Event as Event
 from ._geometry import Geometry as Geometry
 from ._geometry import Group as Group

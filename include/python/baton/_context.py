@@ -29,7 +29,7 @@ from ._cache import Cache
 from ._declarations import (COMM_NULL_F, CONSUMERS_MAX, EAGAIN, EBLOCK, EINVAL, EKEY, ESTATE, GROUPS_MAX, KEY_MAX,
                             EventType, Layout, Memory, Mode, OfferFlags, OpenFlags, PeerStats, Pending, Progress, Role,
                             Stats, VerdictPlace, Verdicts, WantFlags)
-from ._events import Engine, Event, engine_of, event_of, record_of
+from ._events import Engine, EngineRank, Event, engine_of, engine_rank_of, event_of, record_of
 from ._geometry import Geometry, put_numbers, put_text, text_of, to_c
 from ._library import ffi, last_error, library, open_contexts
 from ._memory import is_alone
@@ -387,7 +387,7 @@ class Context:
     def _check_memory(self) -> None:
         """MPI_Finalize ends a context that was not closed, and its memory. The library knows."""
         if self._handle is not _NULL:
-            n = self._lib.baton_engines_sized(self._handle, _NULL, 0, ffi.sizeof("baton_engine_t"))
+            n = self._lib.baton_engines_sized(self._handle, _NULL, _NULL, 0, ffi.sizeof("baton_engine_t"))
             if n < 0:
                 raise self._error(n)
 
@@ -618,19 +618,32 @@ class Context:
     # ---- what is going on ------------------------------------------------------------------------------------------
 
     def engines(self) -> list[Engine]:
-        """The engines of the world, in the order of their lowest ranks."""
-        box = [self._handle]  # held, so that the names of hosts stay while they are copied; see _exclusively
-        size = ffi.sizeof("baton_engine_t")
-        try:
-            num = self._lib.baton_engines_sized(box[0], _NULL, 0, size)
-            if num >= 0:
-                out = ffi.new("baton_engine_t[]", max(num, 1))
-                num = self._lib.baton_engines_sized(box[0], out, num, size)
-            if num < 0:
-                raise self._error(num)
-            return [engine_of(out[i]) for i in range(num)]
-        finally:
-            box.clear()
+        """The engines that are there, in the order of their names."""
+        return self.versioned_engines()[1]
+
+    def versioned_engines(self) -> tuple[int, list[Engine]]:
+        """The same, behind a number that grows whenever an engine comes or goes."""
+        version = ffi.new("uint64_t *")
+        out = self._copied("baton_engine_t", lambda *to: self._lib.baton_engines_sized(self._handle, version, *to))
+        return version[0], [engine_of(engine) for engine in out]
+
+    def engine_ranks(self, engine: str) -> list[EngineRank]:
+        """The ranks of the engine of that name, in the order of pp_rank * tp + tp_rank."""
+        name = engine.encode()
+        out = self._copied("baton_engine_rank_t",
+                           lambda *to: self._lib.baton_engine_ranks_sized(self._handle, name, *to))
+        return [engine_rank_of(rank) for rank in out]
+
+    def _copied(self, kind: str, call: Callable[..., int]) -> list[Any]:
+        """What `call` fills, of which it says how many there are: more may have come since it was asked."""
+        room, size = 0, ffi.sizeof(kind)
+        out = ffi.new(f"{kind}[]", 1)
+        while (num := call(out, room, size)) > room:
+            room = num
+            out = ffi.new(f"{kind}[]", room)
+        if num < 0:
+            raise self._error(num)
+        return [out[i] for i in range(num)]
 
     def pending(self) -> list[Pending]:
         """Engines whose handshake is not complete while wants queue behind it."""

@@ -12,6 +12,7 @@ VERSION = "0.2.0"
 ENGINE_NAME_MAX = 64
 ENGINE_RANKS_MAX = 1024
 COMM_NULL_F = -1
+HOST_MAX = 64
 NAME_MAX = 64
 DTYPE_MAX = 16
 TENSORS_MAX = 1024
@@ -67,7 +68,15 @@ typedef enum baton_log_level {
     BATON_LOG_INFO = 3,
     BATON_LOG_DEBUG = 4,
 } baton_log_level_t;
-typedef void (*baton_log_fn)(void *user, baton_log_level_t level, int rank, const char *line);
+typedef struct baton_log_source {
+    size_t size;
+    uint64_t life;
+    uint32_t rank;
+    int32_t world_rank;
+    char engine[64];
+} baton_log_source_t;
+typedef void (*baton_log_fn)(void *user, baton_log_level_t level, const baton_log_source_t *source,
+    const char *line);
 void baton_log_set(baton_log_fn callback, void *user);
 typedef struct baton baton_t;
 typedef enum baton_role { BATON_ROLE_PREFILL = 1, BATON_ROLE_DECODE = 2, BATON_ROLE_BOTH = 3 } baton_role_t;
@@ -81,7 +90,7 @@ typedef enum baton_verdicts {
     BATON_VERDICTS_ALL = 1,
     BATON_VERDICTS_LEADER = 2,
 } baton_verdicts_t;
-typedef enum baton_open_flags { BATON_OPEN_CACHE_LATER = 1 } baton_open_flags_t;
+typedef enum baton_open_flags { BATON_OPEN_CACHE_LATER = 1, BATON_OPEN_ENGINES = 2 } baton_open_flags_t;
 typedef struct baton_open_params {
     size_t size;
     char engine[64];
@@ -107,14 +116,21 @@ typedef struct baton_engine {
     char name[64];
     baton_role_t role;
     uint32_t tp, pp;
-    const uint32_t *ranks;
+    uint32_t num_ranks;
     baton_distance_t distance;
     uint32_t nearest;
-    const char *const *hosts;
-    const baton_distance_t *distances;
     uint64_t life;
 } baton_engine_t;
-int baton_engines_sized(const baton_t *b, void *out, int max, size_t size);
+int baton_engines_sized(const baton_t *b, uint64_t *version, void *out, int max, size_t size);
+typedef struct baton_engine_rank {
+    size_t size;
+    uint64_t number;
+    uint32_t pp_rank, tp_rank;
+    baton_distance_t distance;
+    int32_t world_rank;
+    char host[64];
+} baton_engine_rank_t;
+int baton_engine_ranks_sized(const baton_t *b, const char *engine, void *out, int max, size_t size);
 int baton_close(baton_t *b);
 void baton_exit(int status);
 typedef struct baton_strides { int64_t block, plane, head, token, channel; } baton_strides_t;
@@ -244,6 +260,7 @@ typedef enum baton_event_type {
     BATON_EVENT_WANT = 2,
     BATON_EVENT_GIVEN_UP = 3,
     BATON_EVENT_VERDICT = 4,
+    BATON_EVENT_ENGINES = 5,
 } baton_event_type_t;
 enum baton_verdict_place { BATON_VERDICT_NONE = 0, BATON_VERDICT_FOLLOWS = 1, BATON_VERDICT_CAME = 2 };
 typedef enum baton_status {
@@ -269,21 +286,24 @@ typedef struct baton_event {
     baton_id_t id;
     char key[256];
     uint32_t attempt;
-    void *user;
     baton_mode_t mode;
+    void *user;
     uint32_t given_up;
-    int32_t peer;
     uint32_t num_blocks;
+    uint64_t peer;
+    uint64_t peer_life;
+    char peer_engine[64];
+    uint32_t peer_rank;
+    uint32_t num_attach;
+    unsigned char attach[256];
     uint64_t bytes;
     uint64_t path_bytes[8];
+    uint64_t version;
     uint64_t wait_ns;
     uint64_t total_ns;
     uint32_t verdict;
     baton_event_type_t of;
     char detail[128];
-    uint32_t num_attach;
-    unsigned char attach[256];
-    uint32_t reserved;
 } baton_event_t;
 int baton_poll_sized(baton_t *b, void *events, int max, size_t size);
 int baton_event_fd(const baton_t *b);
@@ -348,6 +368,7 @@ class Progress(Number):
 
 class OpenFlags(enum.IntFlag):
     CACHE_LATER = 1
+    ENGINES = 2
 
 
 class Verdicts(Number):
@@ -407,6 +428,7 @@ class EventType(Number):
     WANT = 2
     GIVEN_UP = 3
     VERDICT = 4
+    ENGINES = 5
 
 
 class VerdictPlace(Number):
@@ -765,6 +787,7 @@ __all__ = [
     "ENGINE_NAME_MAX",
     "ENGINE_RANKS_MAX",
     "COMM_NULL_F",
+    "HOST_MAX",
     "NAME_MAX",
     "DTYPE_MAX",
     "TENSORS_MAX",

@@ -27,9 +27,13 @@ class Event:
     mode: Mode
     given_up: bool
     peer: int
+    peer_engine: str
+    peer_rank: int
+    peer_life: int
     num_blocks: int
     bytes: int
     path_bytes: dict[Path, int]
+    version: int
     wait_ns: int
     total_ns: int
     verdict: VerdictPlace
@@ -50,19 +54,29 @@ class Event:
 
 @dataclass(frozen=True)
 class Engine:
-    """One engine of the world. ranks[pp_rank * tp + tp_rank] is a rank of the world; hosts has its host's name, and
-    distances how far it is from this rank. distance is that of the nearest one. life is of this start of the engine."""
+    """One engine. distance is that of the nearest of its num_ranks ranks, and nearest that one's index: pp_rank * tp +
+    tp_rank. life is of this start of the engine."""
 
     name: str
     role: Role
     tp: int
     pp: int
-    ranks: tuple[int, ...]
-    hosts: tuple[str, ...]
-    distances: tuple[Distance, ...]
+    num_ranks: int
     distance: Distance
     nearest: int
     life: int
+
+
+@dataclass(frozen=True)
+class EngineRank:
+    """One rank of an engine. number is of this very member; world_rank is -1 where it came by no communicator."""
+
+    number: int
+    pp_rank: int
+    tp_rank: int
+    distance: Distance
+    world_rank: int
+    host: str
 
 
 def event_of(e: Any, user: object) -> Event:
@@ -70,16 +84,18 @@ def event_of(e: Any, user: object) -> Event:
     moved = ffi.unpack(e.path_bytes, PATHS) if e.bytes else ()
     return Event(EventType(e.type), Status(e.status), e.error, e.id, ffi.string(e.key),
                  bytes(ffi.buffer(e.attach, e.num_attach)), e.attempt, user, Mode(e.mode), e.given_up != 0, e.peer,
-                 e.num_blocks, e.bytes, {Path(i): n for i, n in enumerate(moved) if n}, e.wait_ns, e.total_ns,
-                 VerdictPlace(e.verdict), EventType(e.of or e.type), text_of(e.detail))
+                 text_of(e.peer_engine), e.peer_rank, e.peer_life, e.num_blocks, e.bytes,
+                 {Path(i): n for i, n in enumerate(moved) if n}, e.version, e.wait_ns, e.total_ns, VerdictPlace(e.verdict), EventType(e.of or e.type), text_of(e.detail))
 
 
 def engine_of(e: Any) -> Engine:
-    """Of a baton_engine_t, whose context must stay open meanwhile."""
-    num = e.tp * e.pp
-    return Engine(text_of(e.name), Role(e.role), e.tp, e.pp, tuple(ffi.unpack(e.ranks, num)),
-                  tuple(text_of(e.hosts[i]) for i in range(num)),
-                  tuple(Distance(e.distances[i]) for i in range(num)), Distance(e.distance), e.nearest, e.life)
+    """Of a baton_engine_t."""
+    return Engine(text_of(e.name), Role(e.role), e.tp, e.pp, e.num_ranks, Distance(e.distance), e.nearest, e.life)
+
+
+def engine_rank_of(r: Any) -> EngineRank:
+    """Of a baton_engine_rank_t."""
+    return EngineRank(r.number, r.pp_rank, r.tp_rank, Distance(r.distance), r.world_rank, text_of(r.host))
 
 
 Record = TypeVar("Record")

@@ -81,9 +81,9 @@ static const char *level_name(int level)
 }
 
 /* A warning of the library is a problem, and says itself what to do. */
-static void take_log(void *user, baton_log_level_t level, int rank, const char *line)
+static void take_log(void *user, baton_log_level_t level, const baton_log_source_t *source, const char *line)
 {
-    (void)rank;
+    (void)source;
     if (level <= BATON_LOG_WARNING)
         info_problem(user, line, "", NULL);
 }

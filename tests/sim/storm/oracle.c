@@ -497,6 +497,12 @@ static bool has_ended(const struct storm *s, uint32_t rank, const char *key, boo
     return is_held(&s->ranks[rank], key, is_want, status);
 }
 
+/* The rank that an event names; -1: none. */
+static int32_t peer_of(const struct storm *s, const baton_event_t *e)
+{
+    return e->peer != 0 ? (int32_t)directory_rank(s->directory, e->peer) : -1;
+}
+
 /*
  * A verdict says done only if every rank of the engine is done. Else the rank that it names is not done, or is silent
  * or lost.
@@ -506,19 +512,19 @@ static void check_verdict(struct storm *s, struct storm_rank *r, const baton_eve
     const struct directory_engine *engine = s->directory->engines[s->directory->engine_of[r->rank]];
     bool is_want = e->of == BATON_EVENT_WANT,
          silent = e->error == BATON_ETIMEDOUT || e->error == BATON_EPEER || e->error == BATON_EAGAIN;
+    const int32_t peer = peer_of(s, e);
     storm_say(s, "%u verdict on %llu (%s): status %d error %d of rank %d %s", r->rank, (unsigned long long)e->id,
-              e->key, e->status, e->error, e->peer, e->detail);
+              e->key, e->status, e->error, peer, e->detail);
     if (!storm_hears(s, r->rank))
         storm_fail(s, "rank %u hears a verdict but asked for none", r->rank);
-    if ((e->status == BATON_STATUS_DONE) != (e->error == 0) || (e->status == BATON_STATUS_DONE) != (e->peer < 0))
-        storm_fail(s, "rank %u: a verdict of status %d, error %d, rank %d", r->rank, e->status, e->error, e->peer);
+    if ((e->status == BATON_STATUS_DONE) != (e->error == 0) || (e->status == BATON_STATUS_DONE) != (peer < 0))
+        storm_fail(s, "rank %u: a verdict of status %d, error %d, rank %d", r->rank, e->status, e->error, peer);
     for (uint32_t i = 0; i < engine->num_ranks && e->status == BATON_STATUS_DONE; i++)
         if (engine->members[i].num_boxes > 0 && !has_ended(s, engine->ranks[i], e->key, is_want, BATON_STATUS_DONE))
             storm_fail(s, "rank %u hears that %s is done, but it is not done at rank %u", r->rank, e->key,
                        engine->ranks[i]);
-    if (e->peer >= 0 && !silent && !has_ended(s, (uint32_t)e->peer, e->key, is_want, e->status))
-        storm_fail(s, "rank %u hears that %s ended as %d at rank %d, but it did not", r->rank, e->key, e->status,
-                   e->peer);
+    if (peer >= 0 && !silent && !has_ended(s, (uint32_t)peer, e->key, is_want, e->status))
+        storm_fail(s, "rank %u hears that %s ended as %d at rank %d, but it did not", r->rank, e->key, e->status, peer);
     if (e->id == 0)
         return;
     struct storm_call *c = &s->calls[e->id - 1];
@@ -602,7 +608,7 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
         check_readers(s, c);
     }
     if (!c->is_want && c->error == BATON_EGONE)
-        check_spared(s, c, e->peer);
+        check_spared(s, c, peer_of(s, e));
     if (storm_chance(s, s->tangled ? 800 : 150))
         storm_again(s, c);
     if (c->ended)

@@ -518,6 +518,7 @@ static void port_raise(void *self, uint32_t slot, uint64_t generation, bool far)
         storm_fail(r->storm, "rank %u: a lease of slot %u ends like one of which no other node was told", r->rank,
                    slot);
     r->board[slot] = generation;
+    r->is_unsynced |= far;
     beside_store(r->beside, far);
 }
 
@@ -561,6 +562,7 @@ static void net_sync(void *self)
 {
     struct storm_rank *r = self;
     memcpy(r->window, r->board, r->storm->settings.leases * sizeof *r->board);
+    r->is_unsynced = false;
 }
 
 /* Events are told by `deliver`. */
@@ -865,6 +867,8 @@ void storm_collect(struct storm *s, struct storm_rank *r)
 {
     struct outcome *out;
     while (!beside_owes(r->beside) && (out = core_take(r->core)) != NULL) {
+        if (r->is_unsynced)
+            storm_fail(s, "rank %u: an event is told before other nodes know of a lease's end", r->rank);
         storm_on_event(s, r, &out->event);
         outcome_free(out);
     }

@@ -104,6 +104,7 @@ struct storm_rank {
     struct net net;           /* to ranks of other nodes */
     struct beside *beside;    /* the same, for the port */
     bool is_lent;             /* the turn under way */
+    bool is_unsynced;         /* a lease has ended that other nodes were told of, and they do not know it yet */
     bool hears_far;           /* something of another node is told in it */
     bool is_awaited;          /* a turn that is not lent will come, since something was left to it */
     uint64_t turns;           /* that could have been lent */
