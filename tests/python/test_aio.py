@@ -228,8 +228,8 @@ class Asyncio:
             async with aio.Events(context) as events:
                 want = events.want("k", "solo", INTO, 32, timeout_ms=200)
                 sure = baton.Event(baton.EventType.GIVEN_UP, baton.Status.FAILED, baton.EPEER.errno, want.id, b"k", b"",
-                                   0, None, baton.Mode.PULL, False, 0, 2, 0, {}, 0, 0, baton.VerdictPlace.NONE,
-                                   baton.EventType.WANT, "rank 0 is lost")
+                                   0, None, baton.Mode.PULL, False, 1, "prefill0", 0, 1, 2, 0, {}, 0, 0, 0,
+                                   baton.VerdictPlace.NONE, baton.EventType.WANT, "rank 0 is lost")
                 want._on_event(sure)
                 with self.assertRaisesRegex(aio.GivenUp, "rank 0 is lost") as caught:
                     await want
