@@ -471,7 +471,7 @@ static void a_ring_calls_no_driver(void)
         return SKIP("two ranks on two nodes");
     up_with("PRETEND_MEMORY", "device");
     meet();
-    CHECK(describes("device: its driver is"));
+    CHECK(describes("; its driver is"));
     const uint32_t before = rings_so_far();
     CHECK_EQ(rung_transfers(1, 20), 0);
     if (describes("wake this one by UDP") && harness.size == 2) /* of more, a pair may be of one node */
