@@ -27,6 +27,16 @@ unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t pe
     return mine < theirs ? mine : theirs;
 }
 
+static const struct plan_member *member_of(const struct directory *d, uint32_t rank)
+{
+    return &d->engines[d->engine_of[rank]]->members[d->index_of[rank]];
+}
+
+baton_distance_t directory_distance(const struct directory *d, uint32_t from, uint32_t to)
+{
+    return from == to ? BATON_DISTANCE_SELF : plan_distance(member_of(d, from), member_of(d, to));
+}
+
 /* ---- numbers: chains of ranks, which take 12 bytes a member where uthash's handle takes 56 ----------------------- */
 
 /* Where the chain of a number begins: by its low bits, since numbers are random. */
@@ -105,8 +115,6 @@ static void engine_free(struct directory_engine *e)
 {
     free(e->ranks);
     free(e->members);
-    free(e->hosts);
-    free(e->distances);
     free(e);
 }
 
@@ -140,9 +148,7 @@ static struct directory_engine *engine_create(struct directory *d, const struct 
         return NULL;
     e->ranks = malloc(size * sizeof *e->ranks);
     e->members = calloc(size, sizeof *e->members);
-    e->hosts = calloc(size, sizeof *e->hosts);
-    e->distances = calloc(size, sizeof *e->distances);
-    if (e->ranks == NULL || e->members == NULL || e->hosts == NULL || e->distances == NULL) {
+    if (e->ranks == NULL || e->members == NULL) {
         engine_free(e);
         return NULL;
     }
@@ -247,12 +253,6 @@ static int check_row(const struct directory *d, uint32_t rank, const struct wire
     return rc != 0 || engine == DIRECTORY_NONE ? rc : check_same(d, d->engines[engine], rank, row, why);
 }
 
-static void measure(const struct directory *d, struct directory_engine *e, uint32_t index)
-{
-    const struct plan_member *here = &d->engines[d->engine_of[d->self]]->members[d->index_of[d->self]];
-    e->distances[index] = e->ranks[index] == d->self ? BATON_DISTANCE_SELF : plan_distance(here, &e->members[index]);
-}
-
 /* Its engine has it now. */
 static void enter(struct directory *d, struct directory_engine *e, uint32_t rank)
 {
@@ -263,13 +263,10 @@ static void enter(struct directory *d, struct directory_engine *e, uint32_t rank
         .num_boxes = row->num_boxes, .node = row->node, .package = row->package, .numa = row->numa};
     memcpy(m->box, row->box, sizeof m->box);
     e->ranks[index] = rank;
-    e->hosts[index] = row->host;
     d->engine_of[rank] = e->index;
     d->index_of[rank] = index;
     if (row->model != 0 && e->told == DIRECTORY_NONE)
         e->told = rank;
-    if (d->self != DIRECTORY_NONE)
-        measure(d, e, index);
     if (++e->num_joined < e->num_ranks)
         return;
     e->state = DIRECTORY_WHOLE;
@@ -343,21 +340,12 @@ void directory_forget(struct directory *d, uint32_t engine)
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-void directory_measure(struct directory *d, uint32_t rank)
-{
-    d->self = rank;
-    for (uint32_t i = 0; i < d->num_engines; i++)
-        for (uint32_t k = 0; d->engines[i] != NULL && k < d->engines[i]->num_ranks; k++)
-            if (d->engines[i]->ranks[k] != DIRECTORY_NONE)
-                measure(d, d->engines[i], k);
-}
-
 int directory_create(uint32_t most, struct directory **out)
 {
     struct directory *d = calloc(1, sizeof *d);
     if (d == NULL)
         return BATON_ENOMEM;
-    *d = (struct directory){.most = most, .self = DIRECTORY_NONE};
+    d->most = most;
     while (d->number_mask < most)
         d->number_mask = 2 * d->number_mask + 1;
     d->rows = calloc(most, sizeof *d->rows);

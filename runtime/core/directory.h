@@ -35,8 +35,6 @@ struct directory_engine {
     uint32_t num_joined;         /* of these, have come */
     uint32_t num_left;           /* of these, have gone again */
     uint64_t life;               /* of this start of it; 0: not known before it is whole */
-    const char **hosts;          /* the same order as ranks, in their rows */
-    baton_distance_t *distances; /* the same order; 0 before directory_measure */
     uint32_t *ranks;             /* in order of (pp_rank, tp_rank): a rank's place here is its index. DIRECTORY_NONE: it
                                     has not come */
     struct plan_member *members; /* the same order */
@@ -49,7 +47,6 @@ struct directory_node;
 
 struct directory {
     uint32_t most;          /* members that can be there at a time */
-    uint32_t self;          /* the rank that distances are from; DIRECTORY_NONE before directory_measure */
     uint32_t num_ranks;     /* all ranks are below it; between them may be free ones */
     struct wire_row *rows;  /* by rank */
     uint32_t *engine_of;    /* by rank: engine index; DIRECTORY_NONE: the rank is free */
@@ -100,8 +97,8 @@ void directory_forget(struct directory *d, uint32_t engine);
 /** The wire version that two ranks speak: the older of theirs. */
 unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t peer);
 
-/** From now on it is known how far each rank is from this one. What is not known of a place is not the same place. */
-void directory_measure(struct directory *d, uint32_t rank);
+/** How far a rank is from another one. What is not known of a place is not the same place. */
+baton_distance_t directory_distance(const struct directory *d, uint32_t from, uint32_t to);
 
 /** The rank whose member has that number, or DIRECTORY_NONE. */
 uint32_t directory_rank(const struct directory *d, uint64_t number);

@@ -68,7 +68,7 @@ void fleet_destroy(struct fleet *r)
 
 /* ---- changes ----------------------------------------------------------------------------------------------------- */
 
-static struct fleet_engine *engine_create(const struct directory *d, uint32_t index)
+static struct fleet_engine *engine_create(const struct directory *d, uint32_t self, uint32_t index)
 {
     const struct directory_engine *from = d->engines[index];
     const struct wire_row *first = &d->rows[from->ranks[0]];
@@ -89,7 +89,7 @@ static struct fleet_engine *engine_create(const struct directory *d, uint32_t in
                                     .rank = from->ranks[i],
                                     .pp_rank = row->pp_rank,
                                     .tp_rank = row->tp_rank,
-                                    .distance = from->distances[i]};
+                                    .distance = directory_distance(d, self, from->ranks[i])};
         memcpy(rank->host, row->host, sizeof rank->host);
         if (rank->distance < engine->ranks[engine->nearest].distance)
             engine->nearest = i;
@@ -103,7 +103,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Engines from..to - 1 of the directory, beside those that are there. */
-static int add(struct fleet *r, const struct directory *d, uint32_t from, uint32_t to)
+static int add(struct fleet *r, const struct directory *d, uint32_t self, uint32_t from, uint32_t to)
 {
     const struct fleet_version *old = newest(r);
     struct fleet_version *v = version_create(old->number + 1, old->num_engines + to - from);
@@ -112,7 +112,7 @@ static int add(struct fleet *r, const struct directory *d, uint32_t from, uint32
     if (rc == 0)
         memcpy(v->engines, old->engines, old->num_engines * sizeof v->engines[0]);
     while (rc == 0 && made < to) {
-        struct fleet_engine *engine = engine_create(d, made);
+        struct fleet_engine *engine = engine_create(d, self, made);
         if (engine == NULL)
             rc = BATON_ENOMEM;
         else if (fleet_named(old, engine->name) != NULL)
@@ -130,14 +130,14 @@ static int add(struct fleet *r, const struct directory *d, uint32_t from, uint32
     return rc;
 }
 
-int fleet_publish_all(struct fleet *r, const struct directory *d)
+int fleet_publish_all(struct fleet *r, const struct directory *d, uint32_t self)
 {
-    return add(r, d, 0, d->num_engines);
+    return add(r, d, self, 0, d->num_engines);
 }
 
-int fleet_publish(struct fleet *r, const struct directory *d, uint32_t engine)
+int fleet_publish(struct fleet *r, const struct directory *d, uint32_t self, uint32_t engine)
 {
-    return add(r, d, engine, engine + 1);
+    return add(r, d, self, engine, engine + 1);
 }
 
 int fleet_withdraw(struct fleet *r, const char *name, uint64_t life)

@@ -53,12 +53,12 @@ void fleet_destroy(struct fleet *r);
 /* ---- whoever makes turns ----------------------------------------------------------------------------------------- */
 
 /**
- * Engines have come: all of that directory, in one version. 0; BATON_ENOMEM, or BATON_EEXIST: an engine of the same
- * name is there. Nothing has changed then.
+ * Engines have come: all of that directory, in one version. `self` is this rank, which distances are from. 0;
+ * BATON_ENOMEM, or BATON_EEXIST: an engine of the same name is there. Nothing has changed then.
  */
-int fleet_publish_all(struct fleet *r, const struct directory *d);
+int fleet_publish_all(struct fleet *r, const struct directory *d, uint32_t self);
 /** One engine has come. Errors: the same. */
-int fleet_publish(struct fleet *r, const struct directory *d, uint32_t engine);
+int fleet_publish(struct fleet *r, const struct directory *d, uint32_t self, uint32_t engine);
 /**
  * The engine of that name and life has gone. 0, also where it is not there; BATON_ENOMEM: nothing has changed, so it is
  * found still, and this is to be called again.

@@ -148,9 +148,7 @@ static int directory_build(struct baton *b, const struct layout *l)
     if (rc == 0) {
         rc = directory_of_world(rows, b->on.ground->num_peers, &b->directory, &why);
         if (rc == 0)
-            directory_measure(b->directory, b->on.ground->self);
-        if (rc == 0)
-            rc = fleet_publish_all(b->fleet, b->directory);
+            rc = fleet_publish_all(b->fleet, b->directory, b->on.ground->self);
         if (rc != 0)
             error_set(rc, "%s", why.text);
         else

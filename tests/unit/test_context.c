@@ -323,7 +323,7 @@ static void test_engines_that_come_and_go(void **state)
     assert_int_equal(want_of(e, "prefill"), BATON_EENGINE);
     assert_int_equal(baton_engine_ranks(b, "prefill", NULL, 0), BATON_EENGINE);
     assert_int_equal(baton_engines(b, &version, NULL, 0), 1);
-    assert_int_equal(fleet_publish(b->fleet, b->directory, b->directory->engine_of[PREFILL]), 0);
+    assert_int_equal(fleet_publish(b->fleet, b->directory, DECODE, b->directory->engine_of[PREFILL]), 0);
     context_tell_engines(b);
     owned_give(&b->loop.turns.lock);
     assert_int_equal(heard(e), version + 1);

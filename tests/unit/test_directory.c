@@ -208,7 +208,7 @@ static void shuffled_worlds_come_out_whole(void **state)
         for (uint32_t rank = 0; rank < world_size; rank++) {
             assert_true(d->engine_of[rank] <= lowest);
             lowest += d->engine_of[rank] == lowest;
-            assert_ptr_equal(d->engines[d->engine_of[rank]]->hosts[d->index_of[rank]], d->rows[rank].host);
+            assert_int_equal(d->engines[d->engine_of[rank]]->ranks[d->index_of[rank]], rank);
             assert_int_equal(directory_rank(d, d->rows[rank].number), rank);
             assert_true(d->engines[d->engine_of[rank]]->life ==
                         d->rows[d->engines[d->engine_of[rank]]->ranks[0]].number);
@@ -487,14 +487,11 @@ static void distances_are_classes(void **state)
     }
     for (uint32_t rank = 0; rank < world_size; rank++) {
         struct directory *d = created();
-        const struct directory_engine *a = d->engines[0], *b = d->engines[1];
-        assert_int_equal(b->distances[5], 0); /* not known yet */
-        directory_measure(d, rank);
-        assert_int_equal(a->distances[0], of_first[rank]);
+        assert_int_equal(directory_distance(d, rank, 0), of_first[rank]);
         for (uint32_t i = 0; rank == 0 && i < world_size; i++)
-            assert_int_equal(i < 2 ? a->distances[i] : b->distances[i - 2], of_first[i]);
+            assert_int_equal(directory_distance(d, rank, i), of_first[i]);
         if (rank == 5)
-            assert_int_equal(b->distances[7 - 2], BATON_DISTANCE_NODE); /* unknown places are not the same place */
+            assert_int_equal(directory_distance(d, rank, 7), BATON_DISTANCE_NODE); /* unknown: not the same place */
         directory_destroy(d);
     }
 }
@@ -651,11 +648,11 @@ static void check_rank(const struct directory *d, uint32_t rank)
     assert_int_equal(directory_find(d, row->engine) == e->index, !has_lost);
     assert_int_equal(directory_rank(d, row->number), rank);
     assert_int_equal(e->ranks[row->tp_rank], rank);
-    assert_string_equal(e->hosts[row->tp_rank], row->host);
-    assert_int_equal(e->distances[row->tp_rank], rank == 0                               ? BATON_DISTANCE_SELF
-                                                 : row->node != listed[0].row.node       ? BATON_DISTANCE_WORLD
-                                                 : row->package != listed[0].row.package ? BATON_DISTANCE_NODE
-                                                                                         : BATON_DISTANCE_NUMA);
+    assert_string_equal(d->rows[rank].host, row->host);
+    assert_int_equal(directory_distance(d, 0, rank), rank == 0                               ? BATON_DISTANCE_SELF
+                                                     : row->node != listed[0].row.node       ? BATON_DISTANCE_WORLD
+                                                     : row->package != listed[0].row.package ? BATON_DISTANCE_NODE
+                                                                                             : BATON_DISTANCE_NUMA);
     for (uint32_t i = d->next_on_node[rank]; i != rank; i = d->next_on_node[i], on_node++)
         assert_true(listed[i].state != FREE && listed[i].row.node == row->node && on_node < MOST);
     assert_int_equal(on_node, count_on_node(row->node));
@@ -737,7 +734,6 @@ static void a_naive_list_says_the_same(void **state)
         listed[0].state = HERE;
         listed[0].row = newcomer("self", 1, 1, 0, 0);
         assert_int_equal(joined(d, &listed[0].row), 0);
-        directory_measure(d, 0);
         for (int step = 0; step < 2000; step++) {
             const uint32_t at = 1 + (uint32_t)(bytes_random(&seed) % (MOST - 1));
             if (listed[at].state == HERE && bytes_random(&seed) % 3 == 0) {

@@ -29,7 +29,7 @@
 static const char *const names[ENGINES] = {"m", "b", "z", "a-1", "a", "prefill10", "prefill9", "c.d"};
 static const char *const in_order[ENGINES] = {"a", "a-1", "b", "c.d", "m", "prefill10", "prefill9", "z"};
 
-static struct directory *directory_of(uint32_t self)
+static struct directory *directory_make(void)
 {
     static uint8_t rows[RANKS * WIRE_ROW_BYTES];
     struct directory *d;
@@ -51,7 +51,6 @@ static struct directory *directory_of(uint32_t self)
         wire_row_encode(&row, rows + (size_t)r * WIRE_ROW_BYTES);
     }
     assert_int_equal(directory_of_world(rows, RANKS, &d, &why), 0);
-    directory_measure(d, self);
     return d;
 }
 
@@ -84,7 +83,7 @@ static void test_all_come_by_name(void **state)
 {
     (void)state;
     const uint32_t self = 11; /* the last rank of its engine */
-    struct directory *d = directory_of(self);
+    struct directory *d = directory_make();
     struct fleet *r = fleet_create();
     unsigned place;
     uint64_t life = 0;
@@ -92,7 +91,7 @@ static void test_all_come_by_name(void **state)
     assert_int_equal(fleet_number(r), 0);
     assert_int_equal(fleet_read(r, &place)->num_engines, 0);
     fleet_done(r, place);
-    assert_int_equal(fleet_publish_all(r, d), 0);
+    assert_int_equal(fleet_publish_all(r, d, self), 0);
     const struct fleet_version *v = fleet_read(r, &place);
     assert_int_equal(v->number, 1);
     assert_int_equal(v->num_engines, ENGINES);
@@ -120,14 +119,14 @@ static void test_all_come_by_name(void **state)
 static void test_a_record_lives_as_long_as_a_version_has_it(void **state)
 {
     (void)state;
-    struct directory *d = directory_of(0);
+    struct directory *d = directory_make();
     struct fleet *r = fleet_create();
     unsigned held;
     uint64_t life = 0;
-    assert_int_equal(fleet_publish(r, d, 1), 0);
-    assert_int_equal(fleet_publish(r, d, 0), 0);
-    assert_int_equal(fleet_publish(r, d, 1), BATON_EEXIST);
-    assert_int_equal(fleet_publish_all(r, d), BATON_EEXIST);
+    assert_int_equal(fleet_publish(r, d, 0, 1), 0);
+    assert_int_equal(fleet_publish(r, d, 0, 0), 0);
+    assert_int_equal(fleet_publish(r, d, 0, 1), BATON_EEXIST);
+    assert_int_equal(fleet_publish_all(r, d, 0), BATON_EEXIST);
     assert_int_equal(fleet_number(r), 2);
     const struct fleet_version *v = fleet_read(r, &held);
     assert_int_equal(fleet_withdraw(r, "b", 77), 0); /* another life, as of one that has gone since */
@@ -141,7 +140,7 @@ static void test_a_record_lives_as_long_as_a_version_has_it(void **state)
     check_engine(v->engines[0], 0);
     check_engine(v->engines[1], 0);
     d->engines[1]->life = 500; /* it starts again */
-    assert_int_equal(fleet_publish(r, d, 1), 0);
+    assert_int_equal(fleet_publish(r, d, 0, 1), 0);
     assert_int_equal(fleet_find(r, "b", &life), 1);
     assert_int_equal(life, 500);
     assert_int_equal(fleet_named(v, "b")->life, 78);
@@ -218,7 +217,7 @@ static void change(struct stage *s, struct directory *d, uint64_t n)
     struct directory_engine *engine = d->engines[e];
     if (n / ENGINES % 2 == 0) {
         engine->life = life_of(n, e);
-        assert_int_equal(fleet_publish(s->fleet, d, e), 0);
+        assert_int_equal(fleet_publish(s->fleet, d, 0, e), 0);
     } else {
         assert_int_equal(fleet_withdraw(s->fleet, engine->name, engine->life), 0);
     }
@@ -227,7 +226,7 @@ static void change(struct stage *s, struct directory *d, uint64_t n)
 static void test_joins_and_leaves_while_threads_read(void **state)
 {
     (void)state;
-    struct directory *d = directory_of(0);
+    struct directory *d = directory_make();
     struct stage s = {.fleet = fleet_create()};
     pthread_t threads[THREADS];
     for (unsigned i = 0; i < THREADS; i++)
