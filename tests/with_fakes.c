@@ -121,9 +121,9 @@ static bool fake_busy(const void *self)
 /* ---- the handoff ------------------------------------------------------------------------------------------------- */
 
 static void fake_write(void *self, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
-                       const uint32_t *seats, uint32_t num_seats)
+                       const uint64_t *seats, uint32_t num_seats)
 {
-    ASKED(self, write, slot, (int64_t)generation, offer->num_tokens, num_seats > 0 ? seats[0] : 0, num_seats);
+    ASKED(self, write, slot, (int64_t)generation, offer->num_tokens, num_seats > 0 ? (int64_t)seats[0] : 0, num_seats);
 }
 
 static void fake_enter(void *self, uint32_t slot)
@@ -141,9 +141,9 @@ static void fake_leave_slot(void *self, uint32_t slot)
     ASKED(self, leave_slot, slot);
 }
 
-static int fake_bind(void *self, uint32_t slot, uint64_t generation, uint32_t engine)
+static int fake_bind(void *self, uint32_t slot, uint64_t generation, uint64_t engine)
 {
-    return (int)ASKED(self, bind, slot, (int64_t)generation, engine);
+    return (int)ASKED(self, bind, slot, (int64_t)generation, (int64_t)engine);
 }
 
 static struct handoff_word fake_word(void *self, uint32_t slot, uint64_t generation, uint32_t peer)
@@ -162,7 +162,7 @@ static enum handoff_taken fake_take(void *self, uint32_t peer, const struct hand
                                     struct handoff_grant *grant)
 {
     *grant = of(self)->grant;
-    return (enum handoff_taken)ASKED(self, take, peer, want->engine);
+    return (enum handoff_taken)ASKED(self, take, peer, (int64_t)want->engine);
 }
 
 static bool fake_hold(void *self, uint32_t peer, uint32_t slot, uint64_t generation, uint32_t left_ms)

@@ -138,11 +138,11 @@ static int card_take(struct core *core, struct contact *c, const uint8_t *data, 
     if (rc == 0 && c->num_boxes > 0)
         rc = plan_compile(src, dst, c->boxes, c->num_boxes, &c->plan, why);
     if (rc == 0) {
-        c->places.board_offset = card.board_offset;
-        c->places.board_slots = card.board_slots;
-        c->places.arena_offset = card.arena_offset;
-        c->places.arena_bytes = card.arena_bytes;
-        c->places.regions = regions;
+        c->layout.board_offset = card.board_offset;
+        c->layout.board_slots = card.board_slots;
+        c->layout.arena_offset = card.arena_offset;
+        c->layout.arena_bytes = card.arena_bytes;
+        c->layout.regions = regions;
         regions = NULL;
     }
     free(regions);
@@ -241,9 +241,9 @@ const struct plan *contact_plan(const struct contact *c)
     return c->plan;
 }
 
-const struct places *contact_places(const struct contact *c)
+const struct peer_layout *contact_layout(const struct contact *c)
 {
-    return &c->places;
+    return &c->layout;
 }
 
 const uint8_t *contact_readers(const struct contact *c)
@@ -253,8 +253,8 @@ const uint8_t *contact_readers(const struct contact *c)
 
 bool contact_holds(const struct contact *c, const struct peer_table *t)
 {
-    return t->slot < c->places.board_slots && t->entries <= WIRE_TABLE_ENTRIES_MAX &&
-           within(t->offset, wire_table_bytes(t->entries), c->places.arena_bytes);
+    return t->slot < c->layout.board_slots && t->entries <= WIRE_TABLE_ENTRIES_MAX &&
+           within(t->offset, wire_table_bytes(t->entries), c->layout.arena_bytes);
 }
 
 void contact_fini(struct core *core, struct contact *c)
@@ -262,5 +262,5 @@ void contact_fini(struct core *core, struct contact *c)
     timer_stop(&core->timers, &c->timer);
     op_remove(&core->ops, &c->op);
     plan_destroy(c->plan);
-    free(c->places.regions);
+    free(c->layout.regions);
 }

@@ -24,7 +24,7 @@ struct peer_table {
 };
 
 /** Where things lie at a peer, by its card: offsets in its segment, and its cache. */
-struct places {
+struct peer_layout {
     uint64_t board_offset, arena_offset, arena_bytes;
     uint32_t board_slots;
     struct path_regions *regions;
@@ -37,7 +37,7 @@ bool contact_is_good(const struct contact *c);
 const char *contact_refusal(const struct contact *c);
 /** Once it is good: the plan from the producer's cache to the consumer's. */
 const struct plan *contact_plan(const struct contact *c);
-const struct places *contact_places(const struct contact *c);
+const struct peer_layout *contact_layout(const struct contact *c);
 /** For a source. Bit i is set: the rank of index i in my engine reads from it too. */
 const uint8_t *contact_readers(const struct contact *c);
 /** Whether a table that its rank names lies within what its card said. */

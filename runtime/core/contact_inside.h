@@ -24,7 +24,7 @@ struct contact {
                     8]; /* of a source: bit i: the rank of index i of my engine reads from it too */
     struct queue waits; /* pushes, or legs that turned to a spare */
     struct plan *plan;  /* GOOD */
-    struct places places;
+    struct peer_layout layout;
     struct plan_why why; /* REFUSED */
 };
 

@@ -8,6 +8,9 @@
 
 #include <utlist.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 /* The ranks of a node, in a ring. */
 struct directory_node {
     uint32_t node, last;
@@ -25,6 +28,13 @@ unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t pe
 {
     unsigned mine = d->rows[rank].version, theirs = d->rows[peer].version;
     return mine < theirs ? mine : theirs;
+}
+
+uint64_t directory_identity(const struct directory *d, uint32_t engine)
+{
+    const struct directory_engine *e = d->engines[engine];
+    const uint64_t identity = XXH3_64bits_withSeed(e->name, strnlen(e->name, sizeof e->name), e->life);
+    return identity != 0 ? identity : 1;
 }
 
 static const struct plan_member *member_of(const struct directory *d, uint32_t rank)

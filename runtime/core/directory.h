@@ -97,6 +97,12 @@ void directory_forget(struct directory *d, uint32_t engine);
 /** The wire version that two ranks speak: the older of theirs. */
 unsigned directory_version(const struct directory *d, uint32_t rank, uint32_t peer);
 
+/**
+ * What names this start of an engine in all processes: a hash of its name and its life, never 0. The engine is whole or
+ * gone.
+ */
+uint64_t directory_identity(const struct directory *d, uint32_t engine);
+
 /** How far a rank is from another one. What is not known of a place is not the same place. */
 baton_distance_t directory_distance(const struct directory *d, uint32_t from, uint32_t to);
 

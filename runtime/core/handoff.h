@@ -14,8 +14,7 @@
 
 #include "baton.h"
 
-#define HANDOFF_NOBODY UINT32_MAX     /* no engine: a seat that is free */
-#define HANDOFF_ENGINES_MAX 0xffffffu /* their numbers are smaller */
+#define HANDOFF_NOBODY 0              /* no engine: a seat that is free */
 #define HANDOFF_LEFT_MS_MAX 0x3fffffu /* of the time that a reader's word can name: 70 minutes */
 
 /** What a want must match. */
@@ -43,11 +42,11 @@ struct handoff_word {
     uint32_t left_ms; /* READING: of its want's time when it began */
 };
 
-/** What a rank wants, and the rank. */
+/** What a rank wants, and for which engine. */
 struct handoff_want {
     struct handoff_name name;
-    uint32_t rank, engine; /* rank: among those of the node */
-    uint32_t num_tokens;   /* at most; or, if is_whole, exactly */
+    uint64_t engine;
+    uint32_t num_tokens; /* at most; or, if is_whole, exactly */
     bool is_whole;
     uint32_t left_ms;
 };
@@ -66,7 +65,10 @@ struct handoff_grant {
     struct handoff_offer offer;
 };
 
-/** Slots and generations are those of the leases (core/lease.h), peers are ranks of the directory. */
+/**
+ * Slots and generations are those of the leases (core/lease.h), peers are ranks of the directory, and engines are named
+ * by their identities (core/directory.h), which are the same in all processes.
+ */
 struct port_handoff {
     void *self;
 
@@ -74,15 +76,15 @@ struct port_handoff {
 
     /** Before port.raise(slot, generation): what is known, and the seats' engines (HANDOFF_NOBODY: free). */
     void (*write)(void *self, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
-                  const uint32_t *seats, uint32_t num_seats);
+                  const uint64_t *seats, uint32_t num_seats);
     /** After it: the offer can be found from now on. */
     void (*enter)(void *self, uint32_t slot);
     /** Before the generation is raised beyond this one: why the lease ends. */
     void (*say_why)(void *self, uint32_t slot, uint64_t generation, int error);
     /** After it: the offer can be found no more. */
     void (*leave)(void *self, uint32_t slot);
-    /** The seat of an engine that asks by message, its own or a free one: its index; -1: none is left. */
-    int (*bind)(void *self, uint32_t slot, uint64_t generation, uint32_t engine);
+    /** A seat for an engine that asks by message: that which it took by words, or a free one. Its index; -1: none. */
+    int (*bind)(void *self, uint32_t slot, uint64_t generation, uint64_t engine);
     /** What that rank says of a lease of mine. One that cannot reach my segment says nothing. */
     struct handoff_word (*word)(void *self, uint32_t slot, uint64_t generation, uint32_t peer);
     /** Takes a slot of which a reader has said something since. False: there is none. */
@@ -90,7 +92,7 @@ struct port_handoff {
 
     /* ---- the consumer's ---- */
 
-    /** Finds an offer of that rank and takes a lease of it; want->rank is filled in. */
+    /** Finds an offer of that rank and takes a lease of it. */
     enum handoff_taken (*take)(void *self, uint32_t peer, const struct handoff_want *want, struct handoff_grant *grant);
     /**
      * That rank granted a lease by message. True: from now on it is as one that was taken. False: it has ended, is of

@@ -64,7 +64,7 @@ enum handoff_taken leg_take(struct core *core, struct leg *leg, struct handoff_g
     if (!can_take(core, leg))
         return HANDOFF_ASK;
     struct handoff_want want = {.name.attempt = call->attempt,
-                                .engine = core_engine(core),
+                                .engine = directory_identity(core->c.directory, core_engine(core)),
                                 .num_tokens = call->want.num_tokens,
                                 .is_whole = geometry_has_state(core->c.geometry),
                                 .left_ms = ask_left_ms(core, leg->ask)};

@@ -348,7 +348,7 @@ static int64_t ask(struct core *core, struct mover *m)
 {
     const struct path *path = &core->c.port->path;
     if (m->state == MOVER_TABLE)
-        return path->read(path->self, m->peer, contact_places(m->contact)->arena_offset + m->table.offset,
+        return path->read(path->self, m->peer, contact_layout(m->contact)->arena_offset + m->table.offset,
                           (uint32_t)wire_table_bytes(m->table.entries), m->op.tag);
     return m->write ? path->settle(path->self, m->peer, m->op.tag)
                     : path->board(path->self, m->peer, mover_board_at(m), m->op.tag);
@@ -408,7 +408,7 @@ static bool turn_to_move(struct core *core, struct mover *m)
                            .tag = m->op.tag,
                            .transfer = &m->chunk.transfer,
                            .cursor = &m->chunk.cursor,
-                           .theirs = contact_places(m->contact)->regions,
+                           .theirs = contact_layout(m->contact)->regions,
                            .board = mover_board_behind(m, most == UINT64_MAX)};
     int64_t rc = path->move(path->self, &leg, budget < most ? budget : most);
     if (rc == BATON_EAGAIN)

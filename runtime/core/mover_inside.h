@@ -69,7 +69,7 @@ static inline void mover_end(const struct core *core, struct mover *m, bool is_w
 /** Where the generation of the peer's lease stands in its segment. */
 static inline uint64_t mover_board_at(const struct mover *m)
 {
-    return contact_places(m->contact)->board_offset + 8 * (uint64_t)m->table.slot;
+    return contact_layout(m->contact)->board_offset + 8 * (uint64_t)m->table.slot;
 }
 
 /** The same if a read's next move may take all of its last bytes, else 0. `whole`: its chunk lacks no layer. */

@@ -8,19 +8,21 @@
 #include "core/survey.h"
 #include "wire/table.h"
 
-/* The engines that its seats name. False: one is not there, and words cannot name it. */
-static bool find_seats(const struct core *core, const struct call_offer *call, uint32_t seats[BATON_CONSUMERS_MAX])
+/* The engines that its seats name. False: one is not there as a whole, and words cannot name it. */
+static bool find_seats(const struct core *core, const struct call_offer *call, uint64_t seats[BATON_CONSUMERS_MAX])
 {
-    bool are_there = true;
+    const struct directory *d = core->c.directory;
     for (uint32_t i = 0; i < call->num_seats; i++) {
         const bool is_named = call->seats[i][0] != '\0';
-        seats[i] = is_named ? directory_find(core->c.directory, call->seats[i]) : HANDOFF_NOBODY;
-        are_there &= !is_named || seats[i] != DIRECTORY_NONE;
+        const uint32_t engine = is_named ? directory_find(d, call->seats[i]) : DIRECTORY_NONE;
+        if (is_named && (engine == DIRECTORY_NONE || d->engines[engine]->state != DIRECTORY_WHOLE))
+            return false;
+        seats[i] = is_named ? directory_identity(d, engine) : HANDOFF_NOBODY;
     }
-    return are_there;
+    return true;
 }
 
-static void write_words(const struct core *core, const struct offer *o, const uint32_t *seats)
+static void write_words(const struct core *core, const struct offer *o, const uint64_t *seats)
 {
     const struct port_handoff *hand = core_handoff(core);
     const struct call_offer *call = &o->call->offer;
@@ -38,7 +40,7 @@ static void write_words(const struct core *core, const struct offer *o, const ui
 void near_enter(struct core *core, struct offer *o)
 {
     const struct port_handoff *hand = core_handoff(core);
-    uint32_t seats[BATON_CONSUMERS_MAX];
+    uint64_t seats[BATON_CONSUMERS_MAX];
     o->is_entered = hand != NULL && !o->call->offer.in_layers && !o->call->offer.in_chunks &&
                     find_seats(core, &o->call->offer, seats);
     if (o->is_entered) {

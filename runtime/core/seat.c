@@ -97,40 +97,32 @@ static bool is_for(const struct core *core, const struct seat *seat, uint32_t en
                        : seat->name[0] == '\0' || strcmp(seat->name, core->c.directory->engines[engine]->name) == 0;
 }
 
-/* The same where ranks of this node take seats too. */
-static int take_shared(struct core *core, struct seats *s, uint32_t engine, struct seat **out)
+/* A free seat for any engine: where ranks of this node take seats too, that which this one has by words. */
+static struct seat *find_free(const struct core *core, struct seats *s, uint32_t engine)
 {
-    int i = s->handoff->bind(s->handoff->self, s->slot, s->generation, engine);
-    if (i < 0 || (uint32_t)i >= s->num)
-        return BATON_ESEAT;
-    struct seat *seat = &s->of[i];
-    if (!is_for(core, seat, engine))
-        return BATON_ESEAT; /* the word is not that which was written here, or taken */
-    *out = seat;
-    return seat->taken ? 0 : seat_take(core, seat, engine);
+    uint32_t i = 0;
+    if (s->handoff != NULL) {
+        const uint64_t identity = directory_identity(core->c.directory, engine);
+        const int bound = s->handoff->bind(s->handoff->self, s->slot, s->generation, identity);
+        i = bound >= 0 ? (uint32_t)bound : s->num;
+    }
+    while (i < s->num && s->handoff == NULL && !is_for(core, &s->of[i], engine))
+        i++;
+    return i < s->num && is_for(core, &s->of[i], engine) ? &s->of[i] : NULL; /* words may say anything */
 }
 
 /* The seat of that engine, taken by it now if one is named for it or free for any. */
 static int take(struct core *core, struct seats *s, uint32_t engine, struct seat **out)
 {
-    struct seat *any = NULL;
-    if (s->handoff != NULL)
-        return take_shared(core, s, engine, out);
-    for (uint32_t i = 0; i < s->num; i++) {
-        struct seat *seat = &s->of[i];
-        if (!is_for(core, seat, engine))
-            continue;
-        if (seat->taken || seat->name[0] != '\0') {
-            *out = seat;
-            return seat->taken ? 0 : seat_take(core, seat, engine);
-        }
-        if (any == NULL)
-            any = seat;
-    }
-    if (any == NULL)
+    *out = NULL;
+    for (uint32_t i = 0; i < s->num && *out == NULL; i++)
+        if ((s->of[i].taken || s->of[i].name[0] != '\0') && is_for(core, &s->of[i], engine))
+            *out = &s->of[i];
+    if (*out == NULL)
+        *out = find_free(core, s, engine);
+    if (*out == NULL)
         return BATON_ESEAT;
-    *out = any;
-    return seat_take(core, any, engine);
+    return (*out)->taken ? 0 : seat_take(core, *out, engine);
 }
 
 bool seats_are_complete(const struct seats *s)

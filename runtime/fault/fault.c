@@ -277,7 +277,7 @@ static int fault_zero(void *self, const struct plan_transfer *transfer, uint64_t
 /* ---- offers of this node ----------------------------------------------------------------------------------------- */
 
 static void fault_write(void *self, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
-                        const uint32_t *seats, uint32_t num_seats)
+                        const uint64_t *seats, uint32_t num_seats)
 {
     const struct port_handoff *under = ((struct faults *)self)->under.handoff;
     under->write(under->self, slot, generation, offer, seats, num_seats);
@@ -303,7 +303,7 @@ static void fault_leave(void *self, uint32_t slot)
     f->under.handoff->leave(f->under.handoff->self, slot);
 }
 
-static int fault_bind(void *self, uint32_t slot, uint64_t generation, uint32_t engine)
+static int fault_bind(void *self, uint32_t slot, uint64_t generation, uint64_t engine)
 {
     const struct port_handoff *under = ((struct faults *)self)->under.handoff;
     return under->bind(under->self, slot, generation, engine);

@@ -41,10 +41,8 @@ struct paths {
     baton_path_t *kinds_out;     /* the same for writes */
     uint32_t peers[BATON_PATHS]; /* by kind */
     struct memory_near *near;    /* by rank: of this node */
-    struct areas areas;          /* while the paths are made */
-    struct rings *rings;
-    struct handoffs *handoffs;
-    struct lanes *lanes;
+    struct areas *areas;
+    struct lanes *lanes;     /* theirs */
     _Atomic uint64_t *board; /* mine */
     bool needs_no_net;       /* it never has anything to do: messages and bytes of all ranks go by memory */
 };
@@ -70,7 +68,7 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
     if (rc == 0)
         *memory = (struct shm_memory){near->read.bases, memory_near_is_writable(near) ? near->write.bases : NULL,
                                       &near->regions};
-    areas_add(&p->areas, p->ground, rank, &card);
+    areas_add(p->areas, rank, &card);
     wire_card_free(&card);
     return rc;
 }
@@ -401,20 +399,22 @@ static void port_fill(struct paths *p)
                             .alive = port_alive,
                             .sum = port_sum,
                             .zero = port_zero,
-                            .handoff = handoffs_port(p->handoffs)};
+                            .handoff = handoffs_port(areas_handoffs(p->areas))};
 }
 
 /* Which path leads to each rank. */
 static void choose(struct paths *p)
 {
+    bool lanes_lead_everywhere = true;
     for (uint32_t i = 0; i < p->ground->num_peers; i++) {
         p->to[i] = ways_to(p->ways, i, false);
         p->to_out[i] = ways_to(p->ways, i, true);
         p->kinds[i] = ways_kind(p->ways, i, false);
         p->kinds_out[i] = ways_kind(p->ways, i, true);
         p->peers[p->kinds[i]]++;
+        lanes_lead_everywhere &= lanes_lead_to(p->lanes, i);
     }
-    p->needs_no_net = lanes_lead_everywhere(p->lanes) && p->peers[BATON_PATH_RMA] == 0;
+    p->needs_no_net = lanes_lead_everywhere && p->peers[BATON_PATH_RMA] == 0;
 }
 
 int paths_create(const struct paths_wish *wish, struct paths **out)
@@ -431,26 +431,35 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
     p->kinds = calloc(size, sizeof *p->kinds);
     p->kinds_out = calloc(size, sizeof *p->kinds_out);
     p->near = calloc(size, sizeof *p->near);
-    int rc = areas_init(&p->areas, size);
+    const struct areas_mine mine = {.offset = wish->area_offset,
+                                    .board_offset = wish->board_offset,
+                                    .slots = (uint32_t)wish->settings->leases,
+                                    .has_lanes = wish->has_lanes};
+    int rc = areas_create(p->ground, wish->directory, &mine, wish->log, &p->areas);
     p->beside = beside_create(wish->net, size, wish->log);
     if (rc != 0 || p->beside == NULL || p->to == NULL || p->to_out == NULL || p->kinds == NULL || p->kinds_out == NULL)
         rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
-    if (rc == 0)
-        areas_add_mine(&p->areas, p->ground, wish->area_offset, wish->board_offset, (uint32_t)wish->settings->leases,
-                       wish->has_lanes);
     for (; rc == 0 && p->num_paths < MAKERS; p->num_paths += rc == 0)
         rc = makers[p->num_paths](p, &p->path[p->num_paths]);
-    if (rc == 0 && areas_join(&p->areas, p->ground, wish->log, &p->rings, &p->handoffs, &p->lanes) != 0)
-        rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
-    areas_fini(&p->areas); /* they were copied */
     if (rc != 0) {
         paths_destroy(p);
         return rc;
     }
-    choose(p);
-    port_fill(p);
+    p->lanes = areas_lanes(p->areas);
     *out = p;
     return 0;
+}
+
+void paths_open(struct paths *p)
+{
+    areas_open(p->areas);
+}
+
+void paths_meet(struct paths *p)
+{
+    areas_meet(p->areas);
+    choose(p);
+    port_fill(p);
 }
 
 int paths_destroy(struct paths *p)
@@ -465,10 +474,8 @@ int paths_destroy(struct paths *p)
     for (uint32_t i = 0; p->near != NULL && i < p->ground->num_peers; i++)
         memory_near_fini(&p->near[i]);
     free(p->near);
-    handoffs_destroy(p->handoffs);
-    lanes_destroy(p->lanes);
+    areas_destroy(p->areas);
     beside_destroy(p->beside);
-    rings_destroy(p->rings);
     free(p->to);
     free(p->to_out);
     free(p->kinds);
@@ -479,7 +486,7 @@ int paths_destroy(struct paths *p)
 
 struct rings *paths_rings(struct paths *p)
 {
-    return p->rings;
+    return areas_rings(p->areas);
 }
 
 bool paths_can_lend(const struct paths *p)
@@ -586,7 +593,7 @@ void paths_describe(const struct paths *p, struct textbuf *out)
             textbuf_print(out, "%s%u%s by %s", i > 0 ? ", " : "paths: ", ranks, i == 0 ? " ranks" : "",
                           p->path[i].name);
     }
-    textbuf_print(out, "%s%s\n", handoffs_port(p->handoffs) != NULL ? "; offers of the node by words" : "",
+    textbuf_print(out, "%s%s\n", p->port.handoff != NULL ? "; offers of the node by words" : "",
                   lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");
     describe_reasons(p, out);
     ways_describe(p->ways, p->to, out);

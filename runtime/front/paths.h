@@ -33,8 +33,15 @@ struct paths_wish {
     const baton_driver_t *driver;       /* of a device's memory; or NULL. As long */
 };
 
-/** Finds out how the memory of each rank is reached. 0, BATON_ENOMEM or BATON_ESYSTEM, with an error sentence. */
+/**
+ * Finds out how the memory of each rank is reached, and claims a place with each neighbour (front/areas.h). 0,
+ * BATON_ENOMEM or BATON_ESYSTEM, with an error sentence. Only paths_open, paths_meet and paths_destroy may follow.
+ */
 int paths_create(const struct paths_wish *wish, struct paths **out);
+/** All ranks have claimed theirs: opens those of my neighbours. Only paths_meet and paths_destroy may follow. */
+void paths_open(struct paths *p);
+/** All have opened them: settles the path to each rank. */
+void paths_meet(struct paths *p);
 /** Joins the copy workers. 0; or BATON_EPEER, with an error sentence: a driver still uses memory of the segment. */
 int paths_destroy(struct paths *p);
 

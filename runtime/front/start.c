@@ -160,7 +160,7 @@ static int directory_build(struct baton *b, const struct layout *l)
     return rc;
 }
 
-static int core_build(struct baton *b, const struct layout *l)
+static int paths_build(struct baton *b, const struct layout *l)
 {
     const struct paths_wish wish = {.ground = b->on.ground,
                                     .net = b->on.net,
@@ -177,11 +177,21 @@ static int core_build(struct baton *b, const struct layout *l)
                                     .stage_bytes = l->end - l->stage,
                                     .cache = b->cache,
                                     .driver = b->start.driver.copy != NULL ? &b->start.driver : NULL};
-    int rc = paths_create(&wish, &b->paths);
+    int rc = agree(b, "paths", paths_create(&wish, &b->paths));
+    if (rc != 0)
+        return rc;
+    paths_open(b->paths);
+    rc = agree(b, "places", 0);
+    if (rc == 0)
+        paths_meet(b->paths);
+    return rc;
+}
+
+static int core_build(struct baton *b, const struct layout *l)
+{
     if (!events_know_ranks(&b->events, b->on.ground->num_peers))
         return error_set(BATON_ENOMEM, "no memory for the counts of %u ranks", b->on.ground->num_peers);
-    if (rc == 0)
-        rc = meter_start(b, getenv);
+    int rc = meter_start(b, getenv);
     if (rc != 0)
         return rc;
     rc = faults_create(getenv("BATON_FAULT"), b->on.ground->self, paths_port(b->paths), b->on.ground->num_peers,
@@ -265,6 +275,8 @@ static int second_half(struct baton *b, const struct layout *l)
         rc = b->on.world->doorbell(b->on.world->self, turns_rung, b, binding_cpus(&b->binding));
     if (rc == 0)
         rc = b->on.world->selftest(b->on.world->self, l->stage, l->end - l->stage);
+    if (rc == 0)
+        rc = paths_build(b, l);
     if (rc == 0)
         rc = agree(b, "core", core_build(b, l));
     if (rc == 0)

@@ -3,9 +3,10 @@
  * handoff: see handoff.h. An area has, one behind the other:
  *
  *   told      a bit a slot: a reader has said something of its lease; before them a bit for each word of those
- *   index     a word a place: 32 bits of a hash of key and attempt, and the slot + 1; 0: free
+ *   engines   HANDOFF_ENGINES words: the identity of one; 0: free. Whoever first names an engine here puts it there
+ *   index     words: 32 bits of a hash of key and attempt, and the slot + 1; 0: free
  *   records   a slot: the generation, its reason, its seats, and what is known of the offer, in words
- *   readers   a word a slot and rank of the node
+ *   readers   a word a slot and place
  *
  * A word about a lease has 40 bits of its generation, so that what a slow thread says is not taken for a word about a
  * later lease of the slot. They do not come round: that is 10^12 leases.
@@ -18,8 +19,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define PLACES_TRIED 16u
-#define PLACES_A_SLOT 2u
+#define ENTRIES_TRIED 16u
+#define ENTRIES_A_SLOT 2u
 #define PAYLOAD_WORDS ((uint32_t)(sizeof(struct handoff_offer) + 7) / 8)
 #define ATTACH_AT offsetof(struct handoff_offer, attach)
 #define NAME_AT offsetof(struct handoff_offer, name)
@@ -47,14 +48,15 @@ static uint32_t told_heads(uint32_t slots)
     return (told_words(slots) + 63) / 64;
 }
 
-static uint32_t places(uint32_t slots)
+static uint32_t entries(uint32_t slots)
 {
-    return slots * PLACES_A_SLOT + PLACES_TRIED;
+    return slots * ENTRIES_A_SLOT + ENTRIES_TRIED;
 }
 
-uint64_t handoff_bytes(uint32_t slots, uint32_t ranks)
+uint64_t handoff_bytes(uint32_t slots, uint32_t places)
 {
-    return 8 * ((uint64_t)told_heads(slots) + told_words(slots) + places(slots) + (uint64_t)slots * ranks) +
+    return 8 * ((uint64_t)told_heads(slots) + told_words(slots) + HANDOFF_ENGINES + entries(slots) +
+                (uint64_t)slots * places) +
            (uint64_t)slots * sizeof(struct record);
 }
 
@@ -68,19 +70,24 @@ static _Atomic uint64_t *told_of(const struct handoff *h)
     return heads_of(h) + told_heads(h->slots);
 }
 
-static _Atomic uint64_t *index_of(const struct handoff *h)
+static _Atomic uint64_t *engines_of(const struct handoff *h)
 {
     return told_of(h) + told_words(h->slots);
 }
 
-static struct record *record_of(const struct handoff *h, uint32_t slot)
+static _Atomic uint64_t *index_of(const struct handoff *h)
 {
-    return (struct record *)(void *)(index_of(h) + places(h->slots)) + slot;
+    return engines_of(h) + HANDOFF_ENGINES;
 }
 
-static _Atomic uint64_t *reader_of(const struct handoff *h, uint32_t slot, uint32_t rank)
+static struct record *record_of(const struct handoff *h, uint32_t slot)
 {
-    return (_Atomic uint64_t *)(void *)record_of(h, h->slots) + (uint64_t)slot * h->ranks + rank;
+    return (struct record *)(void *)(index_of(h) + entries(h->slots)) + slot;
+}
+
+static _Atomic uint64_t *reader_of(const struct handoff *h, uint32_t slot, uint32_t place)
+{
+    return (_Atomic uint64_t *)(void *)record_of(h, h->slots) + (uint64_t)slot * h->places + place;
 }
 
 static uint32_t hash_of(const struct handoff_name *name)
@@ -88,12 +95,12 @@ static uint32_t hash_of(const struct handoff_name *name)
     return (uint32_t)XXH3_64bits_withSeed(name->key, strnlen(name->key, sizeof name->key), name->attempt);
 }
 
-static _Atomic uint64_t *first_place(const struct handoff *h, uint32_t hash)
+static _Atomic uint64_t *first_entry(const struct handoff *h, uint32_t hash)
 {
-    return index_of(h) + hash % (h->slots * PLACES_A_SLOT);
+    return index_of(h) + hash % (h->slots * ENTRIES_A_SLOT);
 }
 
-static uint64_t place_word(uint32_t hash, uint32_t slot)
+static uint64_t entry_word(uint32_t hash, uint32_t slot)
 {
     return (uint64_t)hash << 32 | (slot + 1);
 }
@@ -118,7 +125,13 @@ static uint32_t says(uint64_t word)
     return (uint32_t)(word & SAYS_MASK);
 }
 
-/* A seat says 0, nobody has it, or its engine's number + 1. A reason says -error. A reader: its state and a number. */
+/*
+ * A seat says 0, nobody has it, or where its engine stands among the engines, + 1; with SEAT_IS_NAMED, if the offer
+ * names that engine. A reason says -error. A reader: its state and a number.
+ */
+
+#define SEAT_IS_NAMED (1u << 23)
+#define SEAT_UNKNOWN (SEAT_IS_NAMED - 1) /* of an engine that has no room among them, or has gone */
 
 #define STATE_SHIFT 22
 #define NUMBER_MASK ((1u << STATE_SHIFT) - 1)
@@ -126,6 +139,34 @@ static uint32_t says(uint64_t word)
 static uint64_t reader_word(uint64_t generation, enum handoff_state state, uint32_t number)
 {
     return lease_word(generation, (uint32_t)state << STATE_SHIFT | (number & NUMBER_MASK));
+}
+
+/* ---- engines ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * What a seat says of that engine, which is put among the engines if it was not there. It may stand there twice, as
+ * where a word before the first one was free for a while: what a seat says is looked up, and never compared.
+ */
+static uint32_t seat_says(const struct handoff *h, uint64_t engine)
+{
+    const uint32_t first = (uint32_t)(engine % HANDOFF_ENGINES);
+    for (uint32_t i = 0; i < HANDOFF_ENGINES; i++) {
+        const uint32_t at = (first + i) % HANDOFF_ENGINES;
+        uint64_t there = atomic_load_explicit(&engines_of(h)[at], memory_order_relaxed);
+        if (there == engine ||
+            (there == 0 && (atomic_compare_exchange_strong_explicit(&engines_of(h)[at], &there, engine,
+                                                                    memory_order_acq_rel, memory_order_relaxed) ||
+                            there == engine)))
+            return at + 1;
+    }
+    return SEAT_UNKNOWN;
+}
+
+static bool is_of(const struct handoff *h, uint64_t seat, uint64_t generation, uint64_t engine)
+{
+    const uint32_t said = says(seat) & ~SEAT_IS_NAMED;
+    return is_about(seat, generation) && said > 0 && said <= HANDOFF_ENGINES &&
+           atomic_load_explicit(&engines_of(h)[said - 1], memory_order_relaxed) == engine;
 }
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
@@ -149,7 +190,7 @@ static void load_words(const struct record *r, struct handoff_offer *offer, size
 }
 
 void handoff_write(const struct handoff *h, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
-                   const uint32_t *seats, uint32_t num_seats)
+                   const uint64_t *seats, uint32_t num_seats)
 {
     struct record *r = record_of(h, slot);
     store_words(r, offer, 0, ATTACH_AT + offer->num_attach);
@@ -157,7 +198,8 @@ void handoff_write(const struct handoff *h, uint32_t slot, uint64_t generation, 
     atomic_store_explicit(&r->hash, hash_of(&offer->name), memory_order_relaxed);
     for (uint32_t i = 0; i < BATON_CONSUMERS_MAX; i++) {
         /* Seats beyond num_seats hold 0, a word of no lease: no engine has them or can take them. */
-        const uint32_t engine = i < num_seats && seats[i] != HANDOFF_NOBODY ? seats[i] + 1 : 0;
+        const uint32_t engine =
+            i < num_seats && seats[i] != HANDOFF_NOBODY ? seat_says(h, seats[i]) | SEAT_IS_NAMED : 0;
         atomic_store_explicit(&r->seats[i], i < num_seats ? lease_word(generation, engine) : 0, memory_order_relaxed);
     }
     atomic_store_explicit(&r->generation, generation, memory_order_relaxed);
@@ -167,11 +209,11 @@ void handoff_write(const struct handoff *h, uint32_t slot, uint64_t generation, 
 bool handoff_enter(const struct handoff *h, uint32_t slot)
 {
     const uint32_t hash = (uint32_t)atomic_load_explicit(&record_of(h, slot)->hash, memory_order_relaxed);
-    _Atomic uint64_t *place = first_place(h, hash);
-    for (uint32_t i = 0; i < PLACES_TRIED; i++) {
-        if (atomic_load_explicit(&place[i], memory_order_relaxed) != 0)
+    _Atomic uint64_t *entry = first_entry(h, hash);
+    for (uint32_t i = 0; i < ENTRIES_TRIED; i++) {
+        if (atomic_load_explicit(&entry[i], memory_order_relaxed) != 0)
             continue;
-        atomic_store_explicit(&place[i], place_word(hash, slot), memory_order_release);
+        atomic_store_explicit(&entry[i], entry_word(hash, slot), memory_order_release);
         return true;
     }
     return false;
@@ -185,40 +227,77 @@ void handoff_say_why(const struct handoff *h, uint32_t slot, uint64_t generation
 void handoff_leave(const struct handoff *h, uint32_t slot)
 {
     const uint32_t hash = (uint32_t)atomic_load_explicit(&record_of(h, slot)->hash, memory_order_relaxed);
-    _Atomic uint64_t *place = first_place(h, hash);
+    _Atomic uint64_t *entry = first_entry(h, hash);
     /* The raise before it, and the readers' words after it: whoever stores a word later sees the raise. */
     atomic_thread_fence(memory_order_seq_cst);
-    for (uint32_t i = 0; i < PLACES_TRIED; i++)
-        if (atomic_load_explicit(&place[i], memory_order_relaxed) == place_word(hash, slot))
-            atomic_store_explicit(&place[i], 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < ENTRIES_TRIED; i++)
+        if (atomic_load_explicit(&entry[i], memory_order_relaxed) == entry_word(hash, slot))
+            atomic_store_explicit(&entry[i], 0, memory_order_relaxed);
 }
 
-/* Its seat; -1: none is free. Whoever loses the exchange of a seat looks at that seat again. */
-static int take_seat(struct record *r, uint64_t generation, uint32_t engine)
+/* A seat that it has; -1: none. */
+static int find_seat(const struct handoff *h, const struct record *r, uint64_t generation, uint64_t engine)
+{
+    for (int i = 0; i < BATON_CONSUMERS_MAX; i++)
+        if (is_of(h, atomic_load_explicit(&r->seats[i], memory_order_acquire), generation, engine))
+            return i;
+    return -1;
+}
+
+/* A seat that was free, or that it has; -1: none. Whoever loses the exchange of a seat looks at that seat again. */
+static int take_seat(const struct handoff *h, struct record *r, uint64_t generation, uint64_t engine, uint32_t said)
 {
     for (int i = 0; i < BATON_CONSUMERS_MAX; i++) {
-        const uint64_t seat = atomic_load_explicit(&r->seats[i], memory_order_acquire);
-        if (is_about(seat, generation) && says(seat) == engine + 1)
-            return i;
-    }
-    for (int i = 0; i < BATON_CONSUMERS_MAX; i++) {
         uint64_t seat = lease_word(generation, 0);
-        if (atomic_compare_exchange_strong_explicit(&r->seats[i], &seat, lease_word(generation, engine + 1),
+        if (atomic_compare_exchange_strong_explicit(&r->seats[i], &seat, lease_word(generation, said),
                                                     memory_order_acq_rel, memory_order_acquire) ||
-            (is_about(seat, generation) && says(seat) == engine + 1))
+            is_of(h, seat, generation, engine))
             return i;
     }
     return -1;
 }
 
-int handoff_bind(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t engine)
+int handoff_bind(const struct handoff *h, uint32_t slot, uint64_t generation, uint64_t engine)
 {
-    return engine < HANDOFF_ENGINES_MAX ? take_seat(record_of(h, slot), generation, engine) : -1;
+    struct record *r = record_of(h, slot);
+    const int seat = find_seat(h, r, generation, engine);
+    return seat >= 0 ? seat : take_seat(h, r, generation, engine, seat_says(h, engine));
 }
 
-struct handoff_word handoff_word(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank)
+/*
+ * A rank that takes a seat for its engine and dies before it has said more leaves the seat behind. What an offer names
+ * is for nobody else.
+ */
+void handoff_forget(const struct handoff *h, uint64_t engine)
 {
-    const uint64_t word = atomic_load_explicit(reader_of(h, slot, rank), memory_order_acquire);
+    bool stands = false;
+    for (uint32_t i = 0; i < HANDOFF_ENGINES; i++)
+        stands |= atomic_load_explicit(&engines_of(h)[i], memory_order_relaxed) == engine;
+    for (uint32_t slot = 0; stands && slot < h->slots; slot++) {
+        struct record *r = record_of(h, slot);
+        const uint64_t generation = atomic_load_explicit(&r->generation, memory_order_relaxed);
+        for (int i = 0; i < BATON_CONSUMERS_MAX; i++) {
+            uint64_t seat = atomic_load_explicit(&r->seats[i], memory_order_relaxed);
+            const uint32_t then = (says(seat) & SEAT_IS_NAMED) != 0 ? SEAT_IS_NAMED | SEAT_UNKNOWN : 0;
+            if (is_of(h, seat, generation, engine))
+                atomic_compare_exchange_strong_explicit(&r->seats[i], &seat, lease_word(generation, then),
+                                                        memory_order_acq_rel, memory_order_relaxed);
+        }
+    }
+    for (uint32_t i = 0; stands && i < HANDOFF_ENGINES; i++)
+        if (atomic_load_explicit(&engines_of(h)[i], memory_order_relaxed) == engine)
+            atomic_store_explicit(&engines_of(h)[i], 0, memory_order_release);
+}
+
+void handoff_clear(const struct handoff *h, uint32_t place)
+{
+    for (uint32_t slot = 0; slot < h->slots; slot++)
+        atomic_store_explicit(reader_of(h, slot, place), 0, memory_order_relaxed);
+}
+
+struct handoff_word handoff_word(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t place)
+{
+    const uint64_t word = atomic_load_explicit(reader_of(h, slot, place), memory_order_acquire);
     const uint32_t number = says(word) & NUMBER_MASK;
     if (!is_about(word, generation))
         return (struct handoff_word){HANDOFF_NONE, 0, 0};
@@ -322,45 +401,54 @@ static bool is_whole(const struct handoff *h, uint32_t slot, uint64_t generation
 }
 
 /* False: the lease has ended. */
-static bool say_reading(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, uint32_t left_ms)
+static bool say_reading(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t place, uint32_t left_ms)
 {
     const uint32_t left = left_ms < HANDOFF_LEFT_MS_MAX ? left_ms : HANDOFF_LEFT_MS_MAX;
     /* My word before the board, against the raise before the readers' words: one of the two sees the other. */
-    atomic_exchange(reader_of(h, slot, rank), reader_word(generation, HANDOFF_READING, left));
+    atomic_exchange(reader_of(h, slot, place), reader_word(generation, HANDOFF_READING, left));
     if (atomic_load(&h->board[slot]) != generation)
         return false;
     tell(h, slot);
     return true;
 }
 
-static enum handoff_taken take_slot(const struct handoff *h, uint32_t slot, const struct handoff_want *want,
-                                    struct handoff_grant *grant)
+static bool has_seat(const struct handoff *h, struct record *r, uint64_t generation, uint64_t engine)
+{
+    if (find_seat(h, r, generation, engine) >= 0)
+        return true;
+    const uint32_t said = seat_says(h, engine);
+    return said != SEAT_UNKNOWN && take_seat(h, r, generation, engine, said) >= 0;
+}
+
+static enum handoff_taken take_slot(const struct handoff *h, uint32_t place, uint32_t slot,
+                                    const struct handoff_want *want, struct handoff_grant *grant)
 {
     struct record *r = record_of(h, slot);
-    const uint64_t before = atomic_load_explicit(reader_of(h, slot, want->rank), memory_order_relaxed);
+    const uint64_t before = atomic_load_explicit(reader_of(h, slot, place), memory_order_relaxed);
     const uint64_t generation = board_of(h, slot);
     if (generation == 0 || is_about(before, generation) || !read_record(r, generation, &grant->offer) ||
         !is_same(&want->name, &grant->offer.name) || grant->offer.num_tokens < want->num_tokens ||
         (want->is_whole && grant->offer.num_tokens != want->num_tokens) || !is_whole(h, slot, generation) ||
-        take_seat(r, generation, want->engine) < 0)
+        !has_seat(h, r, generation, want->engine))
         return HANDOFF_ASK;
     grant->slot = slot;
     grant->generation = generation;
-    return say_reading(h, slot, generation, want->rank, want->left_ms) ? HANDOFF_TAKEN : HANDOFF_TOO_LATE;
+    return say_reading(h, slot, generation, place, want->left_ms) ? HANDOFF_TAKEN : HANDOFF_TOO_LATE;
 }
 
-enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant)
+enum handoff_taken handoff_take(const struct handoff *h, uint32_t place, const struct handoff_want *want,
+                                struct handoff_grant *grant)
 {
     const uint32_t hash = hash_of(&want->name);
-    const _Atomic uint64_t *place = first_place(h, hash);
-    if (want->engine >= HANDOFF_ENGINES_MAX || want->rank >= h->ranks)
+    const _Atomic uint64_t *entry = first_entry(h, hash);
+    if (want->engine == HANDOFF_NOBODY || place >= h->places)
         return HANDOFF_ASK;
-    for (uint32_t i = 0; i < PLACES_TRIED; i++) {
-        const uint64_t word = atomic_load_explicit(&place[i], memory_order_acquire);
+    for (uint32_t i = 0; i < ENTRIES_TRIED; i++) {
+        const uint64_t word = atomic_load_explicit(&entry[i], memory_order_acquire);
         const uint32_t slot = (uint32_t)word - 1;
         if (word == 0 || word >> 32 != hash || slot >= h->slots)
             continue;
-        const enum handoff_taken taken = take_slot(h, slot, want, grant);
+        const enum handoff_taken taken = take_slot(h, place, slot, want, grant);
         if (taken != HANDOFF_ASK)
             return taken;
     }
@@ -368,21 +456,21 @@ enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_wa
 }
 
 /* While the board has this generation, no word of mine is about a later lease of the slot. */
-bool handoff_hold(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, uint32_t left_ms)
+bool handoff_hold(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t place, uint32_t left_ms)
 {
-    if (slot >= h->slots || rank >= h->ranks ||
-        is_about(atomic_load_explicit(reader_of(h, slot, rank), memory_order_relaxed), generation))
+    if (slot >= h->slots || place >= h->places ||
+        is_about(atomic_load_explicit(reader_of(h, slot, place), memory_order_relaxed), generation))
         return false;
     return board_of(h, slot) == generation &&
            atomic_load_explicit(&record_of(h, slot)->generation, memory_order_relaxed) == generation &&
-           say_reading(h, slot, generation, rank, left_ms);
+           say_reading(h, slot, generation, place, left_ms);
 }
 
-void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, int error)
+void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t place, int error)
 {
     const uint64_t word = error == 0 ? reader_word(generation, HANDOFF_DONE, 0)
                                      : reader_word(generation, HANDOFF_FAILED, (uint32_t)-error);
-    _Atomic uint64_t *mine = reader_of(h, slot, rank);
+    _Atomic uint64_t *mine = reader_of(h, slot, place);
     if (!is_about(atomic_load_explicit(mine, memory_order_relaxed), generation))
         return; /* the lease has ended, and a newer one of this rank stands there: nothing is left to say */
     /* release: what was read of the blocks was read before */

@@ -17,45 +17,51 @@
 #include "core/handoff.h"
 
 #define HANDOFF_SLOTS_MAX 65536u /* the most of BATON_LEASES */
+#define HANDOFF_ENGINES 256u     /* that words of one area can name. Others go by messages */
 
 /** An area, as it is mapped here. */
 struct handoff {
     uint8_t *area;
     const _Atomic uint64_t *board; /* of the same rank: a generation a slot */
     uint32_t slots;                /* of its board: 1 to HANDOFF_SLOTS_MAX */
-    uint32_t ranks;                /* of its node */
+    uint32_t places;               /* of neighbours (places.h) */
 };
 
-/** Bytes of an area for so many slots and ranks of the node. All of them 0, it has no offers. */
-uint64_t handoff_bytes(uint32_t slots, uint32_t ranks);
+/** Bytes of the words for so many slots and places. All of them 0, there are no offers. */
+uint64_t handoff_bytes(uint32_t slots, uint32_t places);
 
 /* ---- the producer's: as in struct port_handoff ------------------------------------------------------------------- */
 
 void handoff_write(const struct handoff *h, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
-                   const uint32_t *seats, uint32_t num_seats);
+                   const uint64_t *seats, uint32_t num_seats);
 /** False: its places are taken; it is found by messages alone. */
 bool handoff_enter(const struct handoff *h, uint32_t slot);
 void handoff_say_why(const struct handoff *h, uint32_t slot, uint64_t generation, int error);
 void handoff_leave(const struct handoff *h, uint32_t slot);
-int handoff_bind(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t engine);
-/** `rank`: among those of the node. */
-struct handoff_word handoff_word(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank);
+int handoff_bind(const struct handoff *h, uint32_t slot, uint64_t generation, uint64_t engine);
+struct handoff_word handoff_word(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t place);
 bool handoff_told(const struct handoff *h, uint32_t *slot);
+/** That place is as if it had never been used. Whoever had it says nothing any more. */
+void handoff_clear(const struct handoff *h, uint32_t place);
+/** No rank of that engine says anything any more: seats that only words know of are free again, and its name is. */
+void handoff_forget(const struct handoff *h, uint64_t engine);
 
 /* ---- the consumer's ---------------------------------------------------------------------------------------------- */
 
 /**
- * HANDOFF_ASK also where the offer has too few tokens or no seat, or this rank has had its lease before. After
- * HANDOFF_TAKEN, what is read under the lease counts if the board still has its generation after the last byte.
+ * `place` is this rank's, and open. HANDOFF_ASK also where the offer has too few tokens or no seat, or this rank has
+ * had its lease before. After HANDOFF_TAKEN, what is read under the lease counts if the board still has its generation
+ * after the last byte.
  */
-enum handoff_taken handoff_take(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant);
+enum handoff_taken handoff_take(const struct handoff *h, uint32_t place, const struct handoff_want *want,
+                                struct handoff_grant *grant);
 /**
  * Of a lease that was granted by message. False: no such offer is found by words, the slot is none, or this rank has
  * had the lease before.
  */
-bool handoff_hold(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, uint32_t left_ms);
+bool handoff_hold(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t place, uint32_t left_ms);
 /** The producer's bell must be rung after it. */
-void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t rank, int error);
+void handoff_give_back(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t place, int error);
 bool handoff_why(const struct handoff *h, uint32_t slot, uint64_t generation, int *error);
 
 #endif

@@ -3,10 +3,9 @@
 #include "shm/handoffs.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct handoffs {
-    uint32_t self, num_others;
+    uint32_t self, num_joined;
     struct rings *rings;
     struct port_handoff port;
     struct handoffs_rank rank[];
@@ -20,7 +19,7 @@ static const struct handoff *mine(const struct handoffs *h)
 /* ---- the producer's ---------------------------------------------------------------------------------------------- */
 
 static void port_write(void *self, uint32_t slot, uint64_t generation, const struct handoff_offer *offer,
-                       const uint32_t *seats, uint32_t num_seats)
+                       const uint64_t *seats, uint32_t num_seats)
 {
     handoff_write(mine(self), slot, generation, offer, seats, num_seats);
 }
@@ -40,7 +39,7 @@ static void port_leave(void *self, uint32_t slot)
     handoff_leave(mine(self), slot);
 }
 
-static int port_bind(void *self, uint32_t slot, uint64_t generation, uint32_t engine)
+static int port_bind(void *self, uint32_t slot, uint64_t generation, uint64_t engine)
 {
     return handoff_bind(mine(self), slot, generation, engine);
 }
@@ -50,7 +49,7 @@ static struct handoff_word port_word(void *self, uint32_t slot, uint64_t generat
     const struct handoffs *h = self;
     if (h->rank[peer].at.area == NULL)
         return (struct handoff_word){HANDOFF_NONE, 0, 0};
-    return handoff_word(mine(h), slot, generation, h->rank[peer].node_rank);
+    return handoff_word(mine(h), slot, generation, h->rank[peer].its);
 }
 
 static bool port_told(void *self, uint32_t *slot)
@@ -63,23 +62,20 @@ static bool port_told(void *self, uint32_t *slot)
 static enum handoff_taken port_take(void *self, uint32_t peer, const struct handoff_want *want,
                                     struct handoff_grant *grant)
 {
-    const struct handoffs *h = self;
-    struct handoff_want own = *want;
-    own.rank = h->rank[h->self].node_rank;
-    return h->rank[peer].at.area != NULL ? handoff_take(&h->rank[peer].at, &own, grant) : HANDOFF_ASK;
+    const struct handoffs_rank *to = &((struct handoffs *)self)->rank[peer];
+    return to->at.area != NULL ? handoff_take(&to->at, to->place, want, grant) : HANDOFF_ASK;
 }
 
 static bool port_hold(void *self, uint32_t peer, uint32_t slot, uint64_t generation, uint32_t left_ms)
 {
-    const struct handoffs *h = self;
-    return h->rank[peer].at.area != NULL &&
-           handoff_hold(&h->rank[peer].at, slot, generation, h->rank[h->self].node_rank, left_ms);
+    const struct handoffs_rank *to = &((struct handoffs *)self)->rank[peer];
+    return to->at.area != NULL && handoff_hold(&to->at, slot, generation, to->place, left_ms);
 }
 
 static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
 {
     const struct handoffs *h = self;
-    handoff_give_back(&h->rank[peer].at, slot, generation, h->rank[h->self].node_rank, error);
+    handoff_give_back(&h->rank[peer].at, slot, generation, h->rank[peer].place, error);
     rings_owe(h->rings, peer, RINGS_LATER);
 }
 
@@ -91,17 +87,13 @@ static bool port_why(void *self, uint32_t peer, uint32_t slot, uint64_t generati
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-int handoffs_create(uint32_t self, const struct handoffs_rank *ranks, uint32_t num_ranks, struct rings *rings,
-                    struct handoffs **out)
+int handoffs_create(uint32_t self, uint32_t most, struct rings *rings, struct handoffs **out)
 {
-    struct handoffs *h = calloc(1, sizeof *h + num_ranks * sizeof h->rank[0]);
+    struct handoffs *h = calloc(1, sizeof *h + most * sizeof h->rank[0]);
     if (h == NULL)
         return BATON_ENOMEM;
     h->self = self;
     h->rings = rings;
-    memcpy(h->rank, ranks, num_ranks * sizeof h->rank[0]);
-    for (uint32_t i = 0; i < num_ranks; i++)
-        h->num_others += i != self && ranks[i].at.area != NULL;
     h->port = (struct port_handoff){.self = h,
                                     .write = port_write,
                                     .enter = port_enter,
@@ -123,7 +115,19 @@ void handoffs_destroy(struct handoffs *h)
     free(h);
 }
 
+void handoffs_join(struct handoffs *h, uint32_t rank, const struct handoffs_rank *neighbour)
+{
+    h->num_joined += h->rank[rank].at.area == NULL;
+    h->rank[rank] = *neighbour;
+}
+
+void handoffs_leave(struct handoffs *h, uint32_t rank)
+{
+    h->num_joined -= h->rank[rank].at.area != NULL;
+    h->rank[rank] = (struct handoffs_rank){0};
+}
+
 const struct port_handoff *handoffs_port(const struct handoffs *h)
 {
-    return h != NULL && h->num_others > 0 && mine(h)->area != NULL ? &h->port : NULL;
+    return h != NULL && h->num_joined > 1 && mine(h)->area != NULL ? &h->port : NULL;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lanes: control messages between ranks of a node, by loads and stores. A lane is a circular buffer of LANES_PLACES
+ * lanes: control messages between ranks of a node, by loads and stores. A lane is a circular buffer of LANES_MESSAGES
  * messages from one rank to another one, in the segment of the rank that receives. It has one writer and one reader,
  * and each word of it is written by one of them alone. So a rank that is stopped or killed between two stores holds up
  * the messages to itself and from itself, and nobody else's. Messages of a lane come in order, whole, and once.
  *
  * The sender owes the receiver a ring of its bell, at the end of its turn or later. A sender that finds a lane full
- * says so in the lane, and the receiver owes it a ring when there is a place.
+ * says so in the lane, and the receiver owes it a ring when there is room.
  *
  * What is read here is checked like anything from outside: any process of the node may have written it.
  *
@@ -22,34 +22,46 @@
 #include "observe/log.h"
 #include "shm/rings.h"
 
-#define LANES_PLACES 16u
+#define LANES_MESSAGES 16u
 #define LANES_MESSAGE_MAX 2040u
 
 struct lanes;
 
-/** One rank of the world, as it is seen from here. */
-struct lanes_rank {
-    uint8_t *area;  /* its lanes, at a multiple of 64; NULL: no messages go there by this way, nor come from there */
-    uint32_t ranks; /* of its node */
-    uint32_t node_rank; /* among these */
+/** The lanes to one rank, as they are mapped here: one for each place (places.h). */
+struct lanes_at {
+    uint8_t *area; /* at a multiple of 64; NULL: there are none */
+    uint32_t places;
 };
 
-/** Bytes of the lanes to one rank from so many ranks of its node, itself included. All of them 0, they are empty. */
-uint64_t lanes_bytes(uint32_t ranks);
+/** One neighbour. */
+struct lanes_rank {
+    struct lanes_at at; /* its lanes */
+    uint32_t place;     /* mine in its area */
+    uint32_t its;       /* its in mine */
+};
 
-/** `ranks` is copied, `rings` outlives this. 0 or BATON_ENOMEM. */
-int lanes_create(uint32_t self, const struct lanes_rank *ranks, uint32_t num_ranks, struct rings *rings,
-                 const struct logger *log, struct lanes **out);
+/** Bytes of the lanes to one rank, with so many places. All of them 0, they are empty. */
+uint64_t lanes_bytes(uint32_t places);
+
+/**
+ * For at most so many ranks, of whom none has joined. `mine` are the lanes to this rank. `rings` outlives this. 0 or
+ * BATON_ENOMEM.
+ */
+int lanes_create(const struct lanes_at *mine, uint32_t most, struct rings *rings, const struct logger *log,
+                 struct lanes **out);
 void lanes_destroy(struct lanes *l);
+
+/** Messages to that rank, which may be this one, and from it go by lanes from now on: both places are open. */
+void lanes_join(struct lanes *l, uint32_t rank, const struct lanes_rank *neighbour);
+/** It has gone, and nothing of it can land here any more. Its lane is as if it had never been used. */
+void lanes_leave(struct lanes *l, uint32_t rank);
 
 /** Whether messages to that rank, and from it, go by lanes. */
 bool lanes_lead_to(const struct lanes *l, uint32_t rank);
-/** Whether those of all ranks do. */
-bool lanes_lead_everywhere(const struct lanes *l);
 
 /**
  * Copies a message of 1 .. LANES_MESSAGE_MAX bytes into the lane to that rank, which is owed its ring `when`. 0, or
- * BATON_EAGAIN: there is no place, and this rank's bell rings once there is.
+ * BATON_EAGAIN: there is no room, and this rank's bell rings once there is.
  */
 int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes, enum rings_when when);
 

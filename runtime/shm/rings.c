@@ -16,17 +16,12 @@ struct rings {
     struct rings_rank rank[];
 };
 
-int rings_create(struct bell *const *bells, uint32_t num_ranks, struct rings **out)
+int rings_create(uint32_t most, struct rings **out)
 {
-    uint32_t num_bells = 0;
-    struct rings *r = calloc(1, sizeof *r + num_ranks * sizeof r->rank[0]);
+    struct rings *r = calloc(1, sizeof *r + most * sizeof r->rank[0]);
     if (r == NULL)
         return BATON_ENOMEM;
-    for (uint32_t i = 0; i < num_ranks; i++) {
-        r->rank[i].bell = bells[i];
-        num_bells += bells[i] != NULL;
-    }
-    r->owed = calloc(num_bells + 1, sizeof *r->owed);
+    r->owed = calloc(most, sizeof *r->owed);
     if (r->owed == NULL) {
         free(r);
         return BATON_ENOMEM;
@@ -41,6 +36,23 @@ void rings_destroy(struct rings *r)
         return;
     free(r->owed);
     free(r);
+}
+
+void rings_join(struct rings *r, uint32_t rank, struct bell *bell)
+{
+    r->rank[rank].bell = bell;
+}
+
+void rings_leave(struct rings *r, uint32_t rank)
+{
+    uint32_t i = 0;
+    while (i < r->num_owed && r->owed[i] != rank)
+        i++;
+    if (i < r->num_owed) {
+        r->owed[i] = r->owed[--r->num_owed];
+        r->num_now -= r->rank[rank].when == RINGS_NOW;
+    }
+    r->rank[rank] = (struct rings_rank){0};
 }
 
 void rings_owe(struct rings *r, uint32_t rank, enum rings_when when)

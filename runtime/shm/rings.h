@@ -18,11 +18,16 @@ struct rings;
 
 enum rings_when { RINGS_NONE, RINGS_LATER, RINGS_NOW };
 
-/** `bells` by rank, NULL for one that is not rung: copied. 0 or BATON_ENOMEM. */
-int rings_create(struct bell *const *bells, uint32_t num_ranks, struct rings **out);
+/** For at most so many ranks, of whom none has joined. 0 or BATON_ENOMEM. */
+int rings_create(uint32_t most, struct rings **out);
 void rings_destroy(struct rings *r);
 
-/** That rank is to be rung NOW, behind this turn, or LATER. It was created with a bell. */
+/** From now on that rank can be rung. */
+void rings_join(struct rings *r, uint32_t rank, struct bell *bell);
+/** It has gone: it is owed nothing. */
+void rings_leave(struct rings *r, uint32_t rank);
+
+/** That rank, which has joined, is to be rung NOW, behind this turn, or LATER. */
 void rings_owe(struct rings *r, uint32_t rank, enum rings_when when);
 /** A ring that is owed to that rank can wait no longer. */
 void rings_hurry(struct rings *r, uint32_t rank);

@@ -975,18 +975,18 @@ static void an_offer_that_comes_late(void)
 /* A turn takes no more messages than a lane holds. Those that it may have left keep the reactor awake. */
 static void messages_that_a_turn_leaves_are_not_slept_over(void)
 {
-    struct port_event events[2 * LANES_PLACES];
+    struct port_event events[2 * LANES_MESSAGES];
     if (!is_one_node())
         return SKIP("one node");
     up_as(BATON_PROGRESS_CALLER); /* no other thread takes them */
     const struct port *port = f.b->port;
     const struct path *path = &port->path;
     CHECK(!path->busy(path->self));
-    for (unsigned i = 0; i < LANES_PLACES; i++)
+    for (unsigned i = 0; i < LANES_MESSAGES; i++)
         CHECK_EQ(port->send(port->self, (uint32_t)harness.rank, "?", 1), 0);
-    CHECK_EQ(path->progress(path->self, events, 2 * LANES_PLACES), LANES_PLACES);
+    CHECK_EQ(path->progress(path->self, events, 2 * LANES_MESSAGES), LANES_MESSAGES);
     CHECK(path->busy(path->self));
-    CHECK(path->progress(path->self, events, 2 * LANES_PLACES) < (int)LANES_PLACES); /* a peer may say something */
+    CHECK(path->progress(path->self, events, 2 * LANES_MESSAGES) < (int)LANES_MESSAGES); /* a peer may say something */
     CHECK(!path->busy(path->self));
     down();
 }

@@ -703,7 +703,6 @@ uint32_t world_leases;
 static void words_init(struct world *w)
 {
     struct handoffs_rank all[64];
-    struct bell *bells[64];
     assert_true(w->num_ranks <= 64);
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         struct world_rank *r = &w->ranks[i];
@@ -712,15 +711,19 @@ static void words_init(struct world *w)
         all[i] = (struct handoffs_rank){.at = {.area = r->words,
                                                .board = (const _Atomic uint64_t *)r->board,
                                                .slots = (uint32_t)w->settings.leases,
-                                               .ranks = w->num_ranks},
-                                        .node_rank = i};
-        bells[i] = &r->bell;
+                                               .places = w->num_ranks},
+                                        .its = i};
         w->path[i] = BATON_PATH_SHM;
     }
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         struct world_rank *r = &w->ranks[i];
-        assert_int_equal(rings_create(bells, w->num_ranks, &r->owed), 0);
-        assert_int_equal(handoffs_create(i, all, w->num_ranks, r->owed, &r->handoffs), 0);
+        assert_int_equal(rings_create(w->num_ranks, &r->owed), 0);
+        assert_int_equal(handoffs_create(i, w->num_ranks, r->owed, &r->handoffs), 0);
+        for (uint32_t k = 0; k < w->num_ranks; k++) {
+            all[k].place = i;
+            rings_join(r->owed, k, &w->ranks[k].bell);
+            handoffs_join(r->handoffs, k, &all[k]);
+        }
         w->ranks[i].port.handoff = handoffs_port(w->ranks[i].handoffs);
     }
 }

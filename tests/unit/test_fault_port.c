@@ -111,7 +111,7 @@ static void test_words_reach_the_port(void **state)
     const struct handoff_offer offer = {.num_tokens = 3};
     const struct handoff_want want = {.engine = 2};
     struct handoff_grant grant = {0};
-    const uint32_t seat = 4;
+    const uint64_t seat = 4;
     uint32_t slot = 0;
     int error = 0;
     p->write(p->self, 1, 2, &offer, &seat, 1);

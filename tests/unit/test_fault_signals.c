@@ -88,7 +88,7 @@ static int64_t do_one(struct faults *f, int what)
         p->handoff->leave(p->handoff->self, 17);
         return 0;
     case DO_LEASE:
-        return p->handoff->take(p->handoff->self, 1, &(struct handoff_want){.rank = 1}, &grant) ? grant.slot : 0;
+        return p->handoff->take(p->handoff->self, 1, &(struct handoff_want){.engine = 1}, &grant) ? grant.slot : 0;
     case DO_GIVE_BACK:
         p->handoff->give_back(p->handoff->self, 1, 2, 3, -4);
         return 0;

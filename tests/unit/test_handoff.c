@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #include "shm/handoff.h"
+#include "shm/places.h"
 
+/* A rank here has the place of its number. */
 enum { SLOTS = 8, RANKS = 4, WORDS = 64, ENGINE = 5, OTHER = 6 };
 
 /* What all processes share. */
@@ -35,7 +37,7 @@ static struct ground *ground_create(void)
     const size_t bytes = sizeof(struct ground) + handoff_bytes(SLOTS, RANKS);
     struct ground *g = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(g != MAP_FAILED);
-    g->h = (struct handoff){.area = g->area, .board = g->board, .slots = SLOTS, .ranks = RANKS};
+    g->h = (struct handoff){.area = g->area, .board = g->board, .slots = SLOTS, .places = RANKS};
     return g;
 }
 
@@ -53,7 +55,7 @@ static struct handoff_name name_of(const char *key, uint32_t attempt)
 
 static bool begin(struct ground *g, uint32_t slot, uint64_t generation, const char *key)
 {
-    static const uint32_t any[] = {HANDOFF_NOBODY};
+    static const uint64_t any[] = {HANDOFF_NOBODY};
     struct handoff_offer offer = {
         .name = name_of(key, 0), .num_tokens = 100, .table_entries = 7, .table_offset = 4096 * slot, .num_attach = 3};
     memcpy(offer.attach, "abc", 3);
@@ -71,21 +73,20 @@ static void end(struct ground *g, uint32_t slot, uint64_t generation, int error)
     handoff_leave(&g->h, slot);
 }
 
-static struct handoff_want want_of(const char *key, uint32_t rank, uint32_t engine)
+static struct handoff_want want_of(const char *key, uint64_t engine)
 {
-    return (struct handoff_want){
-        .name = name_of(key, 0), .rank = rank, .engine = engine, .num_tokens = 100, .left_ms = 1000};
+    return (struct handoff_want){.name = name_of(key, 0), .engine = engine, .num_tokens = 100, .left_ms = 1000};
 }
 
-static bool takes(const struct handoff *h, const struct handoff_want *want, struct handoff_grant *grant)
+static bool takes(const struct handoff *h, uint32_t rank, const struct handoff_want *want, struct handoff_grant *grant)
 {
-    return handoff_take(h, want, grant) == HANDOFF_TAKEN;
+    return handoff_take(h, rank, want, grant) == HANDOFF_TAKEN;
 }
 
-static bool take(struct ground *g, const char *key, uint32_t rank, uint32_t engine, struct handoff_grant *grant)
+static bool take(struct ground *g, const char *key, uint32_t rank, uint64_t engine, struct handoff_grant *grant)
 {
-    const struct handoff_want want = want_of(key, rank, engine);
-    return takes(&g->h, &want, grant);
+    const struct handoff_want want = want_of(key, engine);
+    return takes(&g->h, rank, &want, grant);
 }
 
 /* ---- one thread -------------------------------------------------------------------------------------------------- */
@@ -139,21 +140,22 @@ static void test_what_is_unusual_goes_by_message(void **state)
     (void)state;
     struct ground *g = ground_create();
     struct handoff_grant grant;
-    struct handoff_want want = want_of("k", 0, ENGINE);
+    struct handoff_want want = want_of("k", ENGINE);
     assert_true(begin(g, 0, 7, "k"));
     want.num_tokens = 101;
-    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
-    want = want_of("k", RANKS, ENGINE);
-    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
-    want = want_of("k", 0, HANDOFF_ENGINES_MAX);
-    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
-    want = want_of("k", 0, ENGINE);
+    assert_int_equal(handoff_take(&g->h, 0, &want, &grant), HANDOFF_ASK);
+    want = want_of("k", ENGINE);
+    assert_int_equal(handoff_take(&g->h, RANKS, &want, &grant), HANDOFF_ASK);
+    assert_int_equal(handoff_take(&g->h, PLACES_NONE, &want, &grant), HANDOFF_ASK);
+    want = want_of("k", HANDOFF_NOBODY);
+    assert_int_equal(handoff_take(&g->h, 0, &want, &grant), HANDOFF_ASK);
+    want = want_of("k", ENGINE);
     want.name.attempt = 1;
-    assert_int_equal(handoff_take(&g->h, &want, &grant), HANDOFF_ASK);
-    want = want_of("k", 0, ENGINE);
+    assert_int_equal(handoff_take(&g->h, 0, &want, &grant), HANDOFF_ASK);
+    want = want_of("k", ENGINE);
     want.num_tokens = 1;
     want.left_ms = UINT32_MAX;
-    assert_true(takes(&g->h, &want, &grant));
+    assert_true(takes(&g->h, 0, &want, &grant));
     assert_int_equal(handoff_word(&g->h, 0, 7, 0).left_ms, HANDOFF_LEFT_MS_MAX);
     ground_free(g);
 }
@@ -163,7 +165,7 @@ static void test_seats(void **state)
     (void)state;
     struct ground *g = ground_create();
     struct handoff_grant grant;
-    const uint32_t seats[] = {OTHER, HANDOFF_NOBODY};
+    const uint64_t seats[] = {OTHER, HANDOFF_NOBODY};
     const struct handoff_offer offer = {.name = name_of("s", 0), .num_tokens = 100};
     handoff_write(&g->h, 0, 7, &offer, seats, 2);
     atomic_store(&g->board[0], 7);
@@ -175,7 +177,62 @@ static void test_seats(void **state)
     assert_false(take(g, "s", 1, ENGINE + 9, &grant));
     assert_int_equal(handoff_bind(&g->h, 0, 7, ENGINE + 9), -1);
     assert_true(take(g, "s", 1, OTHER, &grant));
-    assert_int_equal(handoff_bind(&g->h, 0, 7, HANDOFF_ENGINES_MAX), -1);
+    ground_free(g);
+}
+
+/* An engine that has gone leaves its seats to others, but those that name it; its next life is another engine. */
+static void test_engines_go(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct handoff_grant grant;
+    const uint64_t seats[] = {OTHER, HANDOFF_NOBODY};
+    const struct handoff_offer offer = {.name = name_of("s", 0), .num_tokens = 100};
+    handoff_write(&g->h, 0, 7, &offer, seats, 2);
+    atomic_store(&g->board[0], 7);
+    assert_true(handoff_enter(&g->h, 0));
+    assert_true(begin(g, 1, 9, "t"));
+    assert_true(take(g, "s", 0, ENGINE, &grant));
+    assert_true(take(g, "t", 0, ENGINE, &grant));
+    assert_false(take(g, "s", 1, ENGINE + 9, &grant));
+    handoff_forget(&g->h, ENGINE + 9); /* nobody heard of it: nothing changes */
+    assert_int_equal(handoff_bind(&g->h, 0, 7, ENGINE), 1);
+    handoff_clear(&g->h, 0);
+    assert_int_equal(handoff_word(&g->h, 0, 7, 0).state, HANDOFF_NONE);
+    handoff_forget(&g->h, ENGINE);
+    assert_true(take(g, "s", 0, ENGINE + 9, &grant)); /* with its place, too */
+    assert_int_equal(handoff_bind(&g->h, 0, 7, ENGINE + 9), 1);
+    assert_true(take(g, "t", 1, OTHER, &grant));
+    handoff_forget(&g->h, OTHER);
+    assert_false(take(g, "s", 2, OTHER, &grant)); /* named for it as it was */
+    assert_false(take(g, "s", 2, ENGINE, &grant));
+    assert_int_equal(handoff_bind(&g->h, 0, 7, OTHER), -1);
+    assert_true(take(g, "t", 2, OTHER, &grant));
+    ground_free(g);
+}
+
+/* Words can name so many engines at a time; others have their seats by message. Whoever goes leaves room. */
+static void test_many_engines(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct handoff_grant grant;
+    const uint64_t most = HANDOFF_ENGINES;
+    assert_true(begin(g, 0, 7, "k"));
+    for (uint64_t e = 1; e <= most; e++) {
+        assert_true(begin(g, 1, 7 + 2 * e, "t"));
+        assert_int_equal(handoff_bind(&g->h, 1, 7 + 2 * e, e), 0);
+        end(g, 1, 7 + 2 * e, 0);
+    }
+    assert_false(take(g, "k", 0, most + 1, &grant));
+    assert_int_equal(handoff_bind(&g->h, 0, 7, most + 1), 0);
+    assert_false(take(g, "k", 0, most + 1, &grant)); /* it is not known there who has it */
+    assert_false(take(g, "k", 0, 1, &grant));
+    handoff_forget(&g->h, 17);
+    assert_true(begin(g, 2, 1001, "l"));
+    assert_true(take(g, "l", 0, most + 1, &grant));
+    assert_int_equal(handoff_bind(&g->h, 2, 1001, most + 1), 0);
+    assert_int_equal(handoff_bind(&g->h, 2, 1001, 1), -1);
     ground_free(g);
 }
 
@@ -260,13 +317,13 @@ static void test_an_offer_that_ends_while_it_is_taken(void **state)
 {
     (void)state;
     for (unsigned by_name = 0; by_name < 2; by_name++) {
-        const uint32_t seat[] = {by_name ? ENGINE : HANDOFF_NOBODY};
+        const uint64_t seat[] = {by_name ? ENGINE : HANDOFF_NOBODY};
         const struct handoff_offer offer = {.name = name_of("k", 0), .num_tokens = 100};
-        const struct handoff_want want = want_of("k", 0, ENGINE);
+        const struct handoff_want want = want_of("k", ENGINE);
         struct handoff_grant grant = {0};
         struct sigaction before, act = {.sa_handler = on_trap};
         int why;
-        trap.h = (struct handoff){.board = trap.board, .slots = 1, .ranks = 1};
+        trap.h = (struct handoff){.board = trap.board, .slots = 1, .places = 1};
         trap.h.area = mmap(NULL, TRAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         assert_true(trap.h.area != MAP_FAILED);
         trap.trapped = false;
@@ -275,7 +332,7 @@ static void test_an_offer_that_ends_while_it_is_taken(void **state)
         assert_true(handoff_enter(&trap.h, 0));
         assert_int_equal(mprotect(trap.h.area, TRAP_BYTES, PROT_READ), 0);
         sigaction(SIGSEGV, &act, &before);
-        const enum handoff_taken taken = handoff_take(&trap.h, &want, &grant);
+        const enum handoff_taken taken = handoff_take(&trap.h, 0, &want, &grant);
         sigaction(SIGSEGV, &before, NULL);
         assert_true(trap.trapped);
         assert_int_equal(taken, HANDOFF_TOO_LATE);
@@ -283,7 +340,7 @@ static void test_an_offer_that_ends_while_it_is_taken(void **state)
         assert_true(grant.generation == 7);
         assert_true(handoff_why(&trap.h, grant.slot, grant.generation, &why));
         assert_int_equal(why, BATON_ECANCELED);
-        assert_int_equal(handoff_take(&trap.h, &want, &grant), HANDOFF_ASK); /* nobody can find it any more */
+        assert_int_equal(handoff_take(&trap.h, 0, &want, &grant), HANDOFF_ASK); /* nobody can find it any more */
         munmap(trap.h.area, TRAP_BYTES);
     }
 }
@@ -320,7 +377,7 @@ static void test_many_slots(void **state)
     enum { MANY = 65536, STEP = 911 };
     uint8_t *area = calloc(1, handoff_bytes(MANY, 1));
     _Atomic uint64_t *board = calloc(MANY, sizeof *board);
-    const struct handoff h = {.area = area, .board = board, .slots = MANY, .ranks = 1};
+    const struct handoff h = {.area = area, .board = board, .slots = MANY, .places = 1};
     uint32_t slot;
     assert_true(area != NULL && board != NULL);
     for (int round = 1; round <= 2; round++) {
@@ -328,10 +385,11 @@ static void test_many_slots(void **state)
         for (uint32_t i = 0; i < MANY; i += STEP) {
             struct handoff_offer offer = {.name = name_of("k", i), .num_tokens = 1};
             struct handoff_grant grant;
-            handoff_write(&h, i, (unsigned)round, &offer, (uint32_t[]){HANDOFF_NOBODY}, 1);
+            handoff_write(&h, i, (unsigned)round, &offer, (uint64_t[]){HANDOFF_NOBODY}, 1);
             board[i] = (unsigned)round;
             assert_true(handoff_enter(&h, i));
-            assert_true(takes(&h, &(struct handoff_want){.name = name_of("k", i), .num_tokens = 1}, &grant));
+            assert_true(takes(&h, 0, &(struct handoff_want){.name = name_of("k", i), .engine = ENGINE, .num_tokens = 1},
+                              &grant));
             handoff_give_back(&h, i, (unsigned)round, 0, 0);
             handoff_leave(&h, i);
         }
@@ -478,6 +536,8 @@ int main(void)
         cmocka_unit_test(test_an_offer_is_found_and_given_back),
         cmocka_unit_test(test_what_is_unusual_goes_by_message),
         cmocka_unit_test(test_seats),
+        cmocka_unit_test(test_engines_go),
+        cmocka_unit_test(test_many_engines),
         cmocka_unit_test(test_a_late_word),
         cmocka_unit_test(test_a_lease_is_held),
         cmocka_unit_test(test_an_offer_that_ends_while_it_is_taken),

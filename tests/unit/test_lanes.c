@@ -26,7 +26,8 @@ static const uint32_t of_node[RANKS] = {0, 2, 3, 5};
 
 struct ground {
     struct bell bell[RANKS];
-    struct lanes_rank rank[WORLD];
+    struct lanes_at at[WORLD];
+    uint32_t place[WORLD]; /* of a rank, in all areas */
     _Atomic uint64_t sent[RANKS], taken[RANKS], wrong;
     _Atomic bool over;
     _Alignas(64) uint8_t area[];
@@ -41,9 +42,10 @@ static struct ground *ground_create(void)
 {
     struct ground *g = mmap(NULL, ground_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(g != MAP_FAILED);
-    for (uint32_t i = 0; i < RANKS; i++)
-        g->rank[of_node[i]] =
-            (struct lanes_rank){.area = g->area + i * lanes_bytes(RANKS), .ranks = RANKS, .node_rank = i};
+    for (uint32_t i = 0; i < RANKS; i++) {
+        g->at[of_node[i]] = (struct lanes_at){g->area + i * lanes_bytes(RANKS), RANKS};
+        g->place[of_node[i]] = i;
+    }
     return g;
 }
 
@@ -56,12 +58,14 @@ struct side {
 static struct side open_as(struct ground *g, uint32_t rank)
 {
     static const struct logger quiet = {.level = LOG_NONE};
-    struct bell *bells[WORLD] = {NULL};
     struct side s;
-    for (uint32_t i = 0; i < RANKS; i++)
-        bells[of_node[i]] = &g->bell[i];
-    assert_int_equal(rings_create(bells, WORLD, &s.rings), 0);
-    assert_int_equal(lanes_create(rank, g->rank, WORLD, s.rings, &quiet, &s.lanes), 0);
+    assert_int_equal(rings_create(WORLD, &s.rings), 0);
+    assert_int_equal(lanes_create(&g->at[rank], WORLD, s.rings, &quiet, &s.lanes), 0);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        const uint32_t to = of_node[i];
+        rings_join(s.rings, to, &g->bell[i]);
+        lanes_join(s.lanes, to, &(struct lanes_rank){g->at[to], g->place[rank], g->place[to]});
+    }
     return s;
 }
 
@@ -104,8 +108,7 @@ static void test_messages_come_in_order(void **state)
     (void)state;
     struct ground *g = ground_create();
     struct side a = open_as(g, 2), b = open_as(g, 5);
-    assert_true(lanes_lead_to(a.lanes, 5) && lanes_lead_to(a.lanes, 2) && !lanes_lead_to(a.lanes, 1) &&
-                !lanes_lead_everywhere(a.lanes));
+    assert_true(lanes_lead_to(a.lanes, 5) && lanes_lead_to(a.lanes, 2) && !lanes_lead_to(a.lanes, 1));
     expect_nothing(b);
     const uint32_t rings = bell_read(&g->bell[3]);
     send_text(a, 5, "one");
@@ -140,7 +143,7 @@ static void test_a_message_that_can_wait(void **state)
     assert_int_equal(bell_read(&g->bell[3]), rings);
     rings_ring(a.rings, RINGS_LATER);
     assert_int_equal(bell_read(&g->bell[3]), rings + 1);
-    for (uint32_t i = 1; i < LANES_PLACES; i++)
+    for (uint32_t i = 1; i < LANES_MESSAGES; i++)
         assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_LATER), 0);
     ring(a);
     assert_int_equal(bell_read(&g->bell[3]), rings + 1);
@@ -160,7 +163,7 @@ static void test_the_longest_message(void **state)
     struct port_event e[2];
     for (uint32_t i = 0; i < sizeof long_one; i++)
         long_one[i] = (uint8_t)(i * 7 + 1);
-    for (unsigned n = 0; n < 3 * LANES_PLACES; n++) {
+    for (unsigned n = 0; n < 3 * LANES_MESSAGES; n++) {
         assert_int_equal(lanes_send(a.lanes, 3, long_one, sizeof long_one, RINGS_NOW), 0);
         assert_int_equal(lanes_send(a.lanes, 3, "x", 1, RINGS_NOW), 0);
         assert_int_equal(lanes_take(b.lanes, e, 2), 2);
@@ -180,7 +183,7 @@ static void test_a_full_lane(void **state)
     struct ground *g = ground_create();
     struct side a = open_as(g, 0), b = open_as(g, 2), c = open_as(g, 3);
     struct port_event e;
-    for (uint32_t i = 0; i < LANES_PLACES; i++)
+    for (uint32_t i = 0; i < LANES_MESSAGES; i++)
         assert_int_equal(lanes_send(a.lanes, 2, &i, sizeof i, RINGS_NOW), 0);
     ring(a);
     uint32_t rings = bell_read(&g->bell[0]);
@@ -200,7 +203,7 @@ static void test_a_full_lane(void **state)
     ring(b);
     assert_int_equal(bell_read(&g->bell[0]), rings + 1);
     send_text(a, 2, "the last");
-    for (uint32_t i = 1; i < LANES_PLACES; i++) {
+    for (uint32_t i = 1; i < LANES_MESSAGES; i++) {
         uint32_t value;
         assert_int_equal(lanes_take(b.lanes, &e, 1), 1);
         memcpy(&value, e.data, sizeof value);
@@ -217,7 +220,7 @@ static void test_a_full_lane(void **state)
 static void test_a_look_that_is_cut(void **state)
 {
     (void)state;
-    enum { EACH = LANES_PLACES - 6, ALL = 3 * EACH };
+    enum { EACH = LANES_MESSAGES - 6, ALL = 3 * EACH };
     struct ground *g = ground_create();
     struct side to = open_as(g, 0), from[] = {open_as(g, 2), open_as(g, 3), open_as(g, 5)};
     struct port_event events[2 * ALL];
@@ -239,7 +242,7 @@ static void test_a_look_that_is_cut(void **state)
 /* All lanes of an area that are full of the longest messages fill it, and touch no byte around it. */
 static unsigned take_some(struct side s, int max)
 {
-    struct port_event e[LANES_PLACES];
+    struct port_event e[LANES_MESSAGES];
     return (unsigned)lanes_take(s.lanes, e, max);
 }
 
@@ -251,7 +254,7 @@ static void test_a_look_ends_though_messages_go_on(void **state)
     struct side a = open_as(g, 0), b = open_as(g, 3), to = open_as(g, 5);
     lanes_look(to.lanes);
     assert_true(lanes_have_looked(to.lanes));
-    for (uint32_t i = 0; i < LANES_PLACES; i++)
+    for (uint32_t i = 0; i < LANES_MESSAGES; i++)
         assert_int_equal(lanes_send(a.lanes, 5, "x", 1, RINGS_NOW), 0);
     assert_true(lanes_have_looked(to.lanes)); /* they came later */
     for (uint32_t i = 0; i < 3; i++)
@@ -259,12 +262,12 @@ static void test_a_look_ends_though_messages_go_on(void **state)
     lanes_look(to.lanes);
     unsigned taken = 0;
     while (!lanes_have_looked(to.lanes)) {
-        assert_true(taken < 2 * (LANES_PLACES + 3));
+        assert_true(taken < 2 * (LANES_MESSAGES + 3));
         taken += take_some(to, 2);
         for (uint32_t i = 0; i < 2; i++)
             lanes_send(a.lanes, 5, "z", 1, RINGS_NOW);
     }
-    assert_true(taken >= LANES_PLACES + 3);
+    assert_true(taken >= LANES_MESSAGES + 3);
     assert_true(take_some(to, 1) == 1); /* of those that were sent meanwhile */
     close_side(a);
     close_side(b);
@@ -278,13 +281,13 @@ static void test_a_look_at_garbage_ends(void **state)
     (void)state;
     struct ground *g = ground_create();
     struct side a = open_as(g, 0), b = open_as(g, 5);
-    uint32_t *words = (void *)g->rank[5].area; /* the first: how many rank 0 has put there */
+    uint32_t *words = (void *)g->at[5].area; /* the first: how many rank 0 has put there */
     for (uint32_t i = 0; i < 10; i++)
         send_text(a, 5, "x");
     lanes_look(b.lanes);
     words[0] = 7;
     for (unsigned n = 0; n < 2 * RANKS; n++)
-        take_some(b, LANES_PLACES);
+        take_some(b, LANES_MESSAGES);
     assert_true(lanes_have_looked(b.lanes));
     words[0] = 1000000;
     lanes_look(b.lanes);
@@ -304,13 +307,13 @@ static void test_nothing_lies_outside(void **state)
     memset(area, 0x5a, 2 * around + bytes);
     memset(area + around, 0, bytes);
     memset(message, 0x77, sizeof message);
-    g->rank[of_node[1]].area = area + around;
+    g->at[of_node[1]].area = area + around;
     struct side to = open_as(g, 2), from[] = {open_as(g, 0), open_as(g, 3), open_as(g, 5)};
     for (int round = 0; round < 3; round++) {
         struct port_event e;
         int taken = 0;
         for (int i = 0; i < 3; i++) {
-            for (uint32_t k = 0; k < LANES_PLACES; k++)
+            for (uint32_t k = 0; k < LANES_MESSAGES; k++)
                 assert_int_equal(lanes_send(from[i].lanes, 2, message, sizeof message, RINGS_NOW), 0);
             assert_int_equal(lanes_send(from[i].lanes, 2, message, sizeof message, RINGS_NOW), BATON_EAGAIN);
         }
@@ -318,7 +321,7 @@ static void test_nothing_lies_outside(void **state)
             assert_int_equal(e.bytes, sizeof message);
             assert_memory_equal(e.data, message, sizeof message);
         }
-        assert_int_equal(taken, 3 * LANES_PLACES);
+        assert_int_equal(taken, 3 * LANES_MESSAGES);
     }
     for (size_t i = 0; i < around; i++) {
         assert_int_equal(area[i], 0x5a);
@@ -353,16 +356,41 @@ static void test_where_lanes_lead(void **state)
     struct side a = open_as(g, 0);
     for (uint32_t i = 0; i < WORLD; i++)
         assert_int_equal(lanes_lead_to(a.lanes, i), i != 1 && i != 4);
-    assert_false(lanes_lead_everywhere(a.lanes));
     close_side(a);
-    struct bell *bells[2] = {&g->bell[0], &g->bell[1]};
-    const struct lanes_rank both[] = {g->rank[0], g->rank[2]};
-    static const struct logger quiet = {.level = LOG_NONE};
-    assert_int_equal(rings_create(bells, 2, &a.rings), 0);
-    assert_int_equal(lanes_create(1, both, 2, a.rings, &quiet, &a.lanes), 0);
-    assert_true(lanes_lead_everywhere(a.lanes));
-    assert_true(lanes_lead_to(a.lanes, 0));
+    munmap(g, ground_bytes());
+}
+
+/* A neighbour goes with its lane full and half read. Who has its place and rank then, or another rank, starts anew. */
+static void test_a_neighbour_leaves(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct side a = open_as(g, 0), b = open_as(g, 5), c = open_as(g, 3);
+    for (uint32_t i = 0; i < LANES_MESSAGES; i++)
+        send_text(a, 5, "old");
+    assert_int_equal(lanes_send(a.lanes, 5, "x", 2, RINGS_NOW), BATON_EAGAIN);
+    for (int i = 0; i < 3; i++)
+        expect_text(b, 0, "old");
+    lanes_look(b.lanes);
+    lanes_leave(b.lanes, 0);
+    lanes_leave(b.lanes, 0); /* and no more of it */
     close_side(a);
+    assert_false(lanes_lead_to(b.lanes, 0));
+    assert_true(lanes_have_looked(b.lanes));
+    expect_nothing(b);
+    send_text(c, 5, "another");
+    expect_text(b, 3, "another");
+    lanes_join(b.lanes, 1, &(struct lanes_rank){g->at[0], g->place[5], g->place[0]});
+    a = open_as(g, 0);
+    for (uint32_t i = 0; i < LANES_MESSAGES; i++)
+        send_text(a, 5, "new");
+    for (uint32_t i = 0; i < LANES_MESSAGES; i++)
+        expect_text(b, 1, "new");
+    expect_nothing(b);
+    assert_int_equal(lanes_bad(b.lanes), 0);
+    close_side(a);
+    close_side(b);
+    close_side(c);
     munmap(g, ground_bytes());
 }
 
@@ -373,16 +401,16 @@ static void test_garbage(void **state)
     (void)state;
     struct ground *g = ground_create();
     struct side a = open_as(g, 0), b = open_as(g, 5);
-    uint32_t *words = (void *)g->rank[5].area; /* the first: how many rank 0 has put there */
-    uint32_t *length = (void *)(g->rank[5].area + 3 * 64);
+    uint32_t *words = (void *)g->at[5].area; /* the first: how many rank 0 has put there */
+    uint32_t *length = (void *)(g->at[5].area + 3 * 64);
     words[0] = 77;
     expect_nothing(b);
     assert_true(lanes_bad(b.lanes) == 1);
     words[0] = 78;
-    length[77 % LANES_PLACES * 512] = LANES_MESSAGE_MAX + 1;
+    length[77 % LANES_MESSAGES * 512] = LANES_MESSAGE_MAX + 1;
     expect_nothing(b);
     words[0] = 79;
-    length[78 % LANES_PLACES * 512] = 0;
+    length[78 % LANES_MESSAGES * 512] = 0;
     expect_nothing(b);
     assert_true(lanes_bad(b.lanes) == 3);
     words[16] = 5; /* it took more than there were: rank 0 finds its lane full */
@@ -391,7 +419,7 @@ static void test_garbage(void **state)
     for (unsigned n = 0; n < 2000; n++) {
         struct port_event e[4];
         for (uint64_t i = 0; i < lanes_bytes(RANKS); i += 1 + (uint64_t)rand() % 997)
-            g->rank[5].area[i] = (uint8_t)rand();
+            g->at[5].area[i] = (uint8_t)rand();
         int got = lanes_take(b.lanes, e, 4);
         for (int i = 0; i < got; i++)
             assert_true(e[i].bytes > 0 && e[i].bytes <= LANES_MESSAGE_MAX && e[i].peer < WORLD);
@@ -400,24 +428,6 @@ static void test_garbage(void **state)
     assert_true(lanes_bad(b.lanes) > 100);
     close_side(a);
     close_side(b);
-    munmap(g, ground_bytes());
-}
-
-/* A rank whose area is for fewer ranks than the sender's number, or that has none, is reached otherwise. */
-static void test_ranks_without_lanes(void **state)
-{
-    (void)state;
-    struct ground *g = ground_create();
-    g->rank[0].ranks = 3; /* the last one of the node has no lane to it */
-    struct side d = open_as(g, 5);
-    assert_false(lanes_lead_to(d.lanes, 0));
-    assert_true(lanes_lead_to(d.lanes, 2));
-    close_side(d);
-    g->rank[5].area = NULL;
-    d = open_as(g, 5);
-    assert_false(lanes_lead_to(d.lanes, 2));
-    expect_nothing(d);
-    close_side(d);
     munmap(g, ground_bytes());
 }
 
@@ -552,7 +562,7 @@ int main(void)
         cmocka_unit_test(test_the_layout_is_frozen),
         cmocka_unit_test(test_where_lanes_lead),
         cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_ranks_without_lanes),
+        cmocka_unit_test(test_a_neighbour_leaves),
         cmocka_unit_test(test_senders_are_stopped_and_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

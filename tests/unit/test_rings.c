@@ -47,12 +47,12 @@ struct ground {
 
 static void open_ground(struct ground *g)
 {
-    struct bell *bells[WORLD];
+    assert_int_equal(rings_create(WORLD, &g->rings), 0);
     for (uint32_t i = 0; i < WORLD; i++) {
         bell_init(&g->bell[i]);
-        bells[i] = i == 1 ? NULL : &g->bell[i];
+        if (i != 1)
+            rings_join(g->rings, i, &g->bell[i]);
     }
-    assert_int_equal(rings_create(bells, WORLD, &g->rings), 0);
 }
 
 static void close_ground(struct ground *g)
@@ -163,12 +163,42 @@ static void test_every_rank(void **state)
     close_ground(&g);
 }
 
+/* Who has gone is rung no more, whatever it was owed, and others are. Who has its rank then starts anew. */
+static void test_ranks_leave(void **state)
+{
+    (void)state;
+    static const enum rings_when owed[] = {RINGS_NONE, RINGS_LATER, RINGS_NOW};
+    for (size_t i = 0; i < 3; i++) {
+        struct ground g;
+        struct bell next;
+        open_ground(&g);
+        bell_init(&next);
+        rings_owe(g.rings, 0, RINGS_LATER);
+        rings_owe(g.rings, 2, owed[i]);
+        rings_owe(g.rings, 3, RINGS_NOW);
+        rings_leave(g.rings, 2);
+        assert_true(rings_wait(g.rings));
+        rings_ring(g.rings, RINGS_NOW);
+        expect(&g, 0, 0, 1);
+        rings_join(g.rings, 2, &next);
+        rings_ring(g.rings, RINGS_LATER);
+        expect(&g, 1, 0, 1);
+        assert_false(rings_wait(g.rings));
+        rings_owe(g.rings, 2, RINGS_LATER);
+        assert_true(rings_wait(g.rings));
+        rings_ring(g.rings, RINGS_LATER);
+        expect(&g, 1, 0, 1);
+        assert_int_equal(bell_read(&next), 1);
+        close_ground(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_once_a_turn), cmocka_unit_test(test_what_can_wait),
         cmocka_unit_test(test_owed_twice),  cmocka_unit_test(test_what_can_wait_no_longer),
-        cmocka_unit_test(test_every_rank),
+        cmocka_unit_test(test_every_rank),  cmocka_unit_test(test_ranks_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

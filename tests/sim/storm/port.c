@@ -659,27 +659,27 @@ static bool told_late(void *self, uint32_t *slot)
 
 void storm_words(struct storm *s)
 {
-    struct handoffs_rank all[STORM_RANKS_MAX];
-    struct bell *bells[STORM_RANKS_MAX];
     const uint64_t bytes = handoff_bytes((uint32_t)s->settings.leases, s->num_ranks);
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         s->ranks[i].words = calloc(1, bytes);
         bell_init(&s->ranks[i].bell);
-        bells[i] = &s->ranks[i].bell;
     }
     for (uint32_t i = 0; i < s->num_ranks; i++) {
+        if (rings_create(s->num_ranks, &s->ranks[i].owed) != 0 ||
+            handoffs_create(i, s->num_ranks, s->ranks[i].owed, &s->ranks[i].handoffs) != 0)
+            storm_fail(s, "no memory for the words of rank %u", i);
         for (uint32_t k = 0; k < s->num_ranks; k++) {
             struct storm_rank *r = &s->ranks[k];
-            const bool is_reached = has_words(s) && shares_node(s, i, k);
-            all[k] = (struct handoffs_rank){.at = {.area = is_reached ? r->words : NULL,
-                                                   .board = (const _Atomic uint64_t *)r->board,
-                                                   .slots = (uint32_t)s->settings.leases,
-                                                   .ranks = s->num_ranks},
-                                            .node_rank = k};
+            const struct handoffs_rank near = {.at = {.area = r->words,
+                                                      .board = (const _Atomic uint64_t *)r->board,
+                                                      .slots = (uint32_t)s->settings.leases,
+                                                      .places = s->num_ranks},
+                                               .place = i,
+                                               .its = k};
+            rings_join(s->ranks[i].owed, k, &r->bell);
+            if (has_words(s) && shares_node(s, i, k))
+                handoffs_join(s->ranks[i].handoffs, k, &near);
         }
-        if (rings_create(bells, s->num_ranks, &s->ranks[i].owed) != 0 ||
-            handoffs_create(i, all, s->num_ranks, s->ranks[i].owed, &s->ranks[i].handoffs) != 0)
-            storm_fail(s, "no memory for the words of rank %u", i);
         s->ranks[i].port.handoff = handoffs_port(s->ranks[i].handoffs);
         if (s->ranks[i].port.handoff != NULL && s->seed % 4 == 1) {
             s->ranks[i].late_words = *s->ranks[i].port.handoff;
