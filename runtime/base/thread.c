@@ -29,8 +29,12 @@ static int create_on(pthread_t *thread, const char *list, void *(*run)(void *arg
 
 int thread_start(pthread_t *thread, const char *name, const char *cpus, void *(*run)(void *arg), void *arg)
 {
+    /* Faults of the thread itself: a handler of the engine's may tell of them, or supply memory. */
+    static const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS};
     sigset_t all, before;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = cpus != NULL ? create_on(thread, cpus, run, arg) : EINVAL;
     if (rc != 0)

@@ -173,12 +173,6 @@ static bool make_quiet(struct events *e)
     return has_read;
 }
 
-/* Before the queue is read, so that what is pushed later makes the descriptor readable again. */
-void events_poll_begin(struct events *e)
-{
-    make_quiet(e);
-}
-
 struct outcome *events_take(struct events *e)
 {
     if (atomic_load_explicit(&e->engines_waits, memory_order_relaxed) &&
@@ -192,17 +186,16 @@ bool events_is_engines(const struct events *e, const struct outcome *taken)
     return taken == &e->engines;
 }
 
-void events_poll_end(struct events *e, uint32_t taken, bool had_enough)
+/*
+ * Who leaves events behind leaves the descriptor readable, for others who sleep on it. Who found none reads it, and looks
+ * once more: an event may have come in between, whose write was read here. Until then this thread may lose its CPU, and
+ * only that event waits for it. Who has read sees is_watched, by the count that the writer had added before.
+ */
+void events_poll_end(struct events *e, uint32_t taken)
 {
     if (taken > 0)
         atomic_fetch_sub_explicit(&e->waiting, taken, memory_order_relaxed);
-    /*
-     * What was written since the poll began was for events that it has taken, or for later ones: for these it is
-     * written again. A thread that has read nothing here and took all need not write: an event that is still being
-     * pushed is announced by its put. Who has read sees is_watched, by the count that the writer had added before.
-     */
-    const bool must_look = had_enough || (taken > 0 && make_quiet(e));
-    if (must_look && atomic_load_explicit(&e->is_watched, memory_order_relaxed) && !is_empty(e))
+    if (atomic_load_explicit(&e->written, memory_order_relaxed) > 0 && is_empty(e) && make_quiet(e) && !is_empty(e))
         make_readable(e);
 }
 

@@ -56,11 +56,9 @@ bool events_is_engines(const struct events *e, const struct outcome *taken);
 /** A failure counts once: not with a verdict, and not with the end of a call that was given up before. */
 bool events_is_failure(const baton_event_t *event);
 
-/** A poller begins, takes outcomes until it has enough or gets NULL, and says in the end how many it took
- * and whether it had enough. */
-void events_poll_begin(struct events *e);
+/** A poller takes outcomes until it has enough or gets NULL, and says in the end how many it took. */
 struct outcome *events_take(struct events *e);
-void events_poll_end(struct events *e, uint32_t taken, bool had_enough);
+void events_poll_end(struct events *e, uint32_t taken);
 
 int events_fd(const struct events *e);
 /**

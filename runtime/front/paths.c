@@ -2,6 +2,7 @@
 /* paths: see paths.h. */
 #include "front/paths.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ struct paths {
     baton_path_t *kinds;         /* by rank: its kind */
     baton_path_t *kinds_out;     /* the same for writes */
     uint32_t peers[BATON_PATHS]; /* by kind */
+    uint32_t unseen;             /* ranks of this node of which the system does not say whether they live */
     struct memory_near *near;    /* by rank: of this node */
     struct areas *areas;
     struct lanes *lanes;     /* theirs */
@@ -66,11 +68,26 @@ static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segme
         (struct process_sample){segment->mapped + row->card_offset, card.segment + row->card_offset};
     rc = memory_near_find(near, &card, &where);
     if (rc == 0)
-        *memory = (struct shm_memory){near->read.bases, memory_near_is_writable(near) ? near->write.bases : NULL,
-                                      &near->regions};
+        *memory = (struct shm_memory){.read = near->read.bases,
+                                      .write = memory_near_is_writable(near) ? near->write.bases : NULL,
+                                      .regions = &near->regions,
+                                      .is_engines = card.num_regions > 0};
     areas_add(p->areas, rank, &card);
     wire_card_free(&card);
     return rc;
+}
+
+/* Now: its id may be another's later. */
+static void find_process(struct paths *p, const struct ground_peer *peer, struct process *process)
+{
+    *process = process_of(peer->process);
+    if (peer->mapped == NULL || process_alive(process) != PROCESS_UNKNOWN)
+        return;
+    if (p->unseen++ == 0)
+        log_line(p->wish.log, LOG_WARN,
+                 "whether ranks of this node live cannot be seen: %s. One that is stopped for "
+                 "BATON_PEER_MS is taken for lost",
+                 peer->process == 0 ? "they are of another PID namespace" : strerror(errno));
 }
 
 static int find_near(struct paths *p, struct shm_segment *segments, struct shm_memory *memory)
@@ -79,11 +96,11 @@ static int find_near(struct paths *p, struct shm_segment *segments, struct shm_m
     char *const *own = cache_touchable(p->wish.cache);
     for (uint32_t i = 0; i < g->num_peers; i++) {
         const struct ground_peer *peer = &g->peers[i];
-        segments[i] = (struct shm_segment){peer->mapped, peer->bytes, process_of(peer->process)};
-        process_alive(&segments[i].process); /* now: its id may be another's later */
+        segments[i] = (struct shm_segment){.mapped = peer->mapped, .bytes = peer->bytes};
+        find_process(p, peer, &segments[i].process);
         int rc = 0;
         if (i == g->self)
-            memory[i] = (struct shm_memory){own, own, cache_regions(p->wish.cache)};
+            memory[i] = (struct shm_memory){.read = own, .write = own, .regions = cache_regions(p->wish.cache)};
         else if (segments[i].mapped != NULL)
             rc = find_memory(p, i, &segments[i], &memory[i]);
         if (rc == 0)
@@ -593,6 +610,8 @@ void paths_describe(const struct paths *p, struct textbuf *out)
             textbuf_print(out, "%s%u%s by %s", i > 0 ? ", " : "paths: ", ranks, i == 0 ? " ranks" : "",
                           p->path[i].name);
     }
+    if (p->unseen > 0)
+        textbuf_print(out, "; of %u the system does not say whether they live", p->unseen);
     textbuf_print(out, "%s%s\n", p->port.handoff != NULL ? "; offers of the node by words" : "",
                   lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");
     describe_reasons(p, out);

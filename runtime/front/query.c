@@ -40,7 +40,6 @@ static int take_events(struct baton *b, void *events, int max, size_t size)
 {
     struct outcome *outcome;
     int n = 0;
-    events_poll_begin(&b->events);
     while (n < max && (outcome = events_take(&b->events)) != NULL) {
         void *out = at(events, n++, size);
         if (events_is_engines(&b->events, outcome)) {
@@ -51,7 +50,7 @@ static int take_events(struct baton *b, void *events, int max, size_t size)
         admission_polled(&b->admission, &outcome->event);
         outcome_free(outcome);
     }
-    events_poll_end(&b->events, (uint32_t)n, n == max);
+    events_poll_end(&b->events, (uint32_t)n);
     return n;
 }
 

@@ -481,18 +481,19 @@ static int stop_in_caller(struct baton *b)
 }
 
 /*
- * Waits until the thread ends. False: it does not, or it is stuck inside MPI: one turn has lasted BATON_PEER_MS. That
- * time is counted in looks, not read from the clock, so that a pause of the whole process counts as one look.
+ * Waits until the thread ends. False: it does not, or it is stuck inside MPI: one turn has lasted BATON_PEER_MS. Both
+ * times are counted in looks, not read from the clock, so that a pause of the whole process counts as one look.
  */
 static bool await_end(struct baton *b)
 {
-    uint64_t until = clock_now_ns() + 2 * CLOCK_NS_PER_S + b->settings.close_ms * CLOCK_NS_PER_MS, turn = 0;
-    uint64_t looks = 0, most = b->settings.peer_ms * CLOCK_NS_PER_MS / LOOK_NS;
+    const uint64_t most = (2 * CLOCK_NS_PER_S + b->settings.close_ms * CLOCK_NS_PER_MS) / LOOK_NS,
+                   most_inside = b->settings.peer_ms * CLOCK_NS_PER_MS / LOOK_NS;
+    uint64_t looks = 0, inside = 0, turn = 0;
     while (!latch_wait(&b->loop.ended, clock_now_ns() + LOOK_NS)) {
         uint64_t now_in = reactor_turn_ns(b);
-        looks = now_in != 0 && now_in == turn ? looks + 1 : 0;
+        inside = now_in != 0 && now_in == turn ? inside + 1 : 0;
         turn = now_in;
-        if (looks > most || clock_now_ns() > until)
+        if (inside > most_inside || ++looks > most)
             return false;
     }
     return true;

@@ -2,8 +2,9 @@
 /*
  * log: builds the whole line apart and hands it over at once, so that the lines of many threads and ranks that share a
  * terminal or a pipe do not mix. errno stays as it was. The lock of the limits is held while the table is read, never
- * while a line is written: where the log blocks, it holds up the thread that writes the line. That may be the engine's
- * own, inside a call or a poll that makes a turn; the reactor then waits for that turn too.
+ * while a line is written. No thread waits for the standard error: what it does not take at once is counted. A callback
+ * that blocks holds up the thread that has a line for it. That may be the engine's own, inside a call or a poll that
+ * makes a turn; the reactor then waits for that turn too.
  *
  * Texts may carry names that came from a peer, so control characters, which could break or forge a line, become blanks.
  */
@@ -12,15 +13,16 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/stderr_line.h"
 
 #define LINE_MAX_BYTES 1024 /* newline included; below PIPE_BUF, up to which a write to a pipe is atomic */
 #define CAUSES 64           /* more than are needed; any beyond share the last one */
@@ -35,6 +37,7 @@ struct cause {
 };
 
 struct log_limits {
+    _Atomic uint32_t unwritten; /* lines that the standard error did not take, since the last one that it took */
     pthread_mutex_t lock;
     struct cause causes[CAUSES];
 };
@@ -90,13 +93,24 @@ static void blank_control(char *text, size_t length)
     }
 }
 
-/* Tries again only after a signal before the first byte. What fails is dropped: a log has nowhere to complain. */
-static void write_line(const char *line, size_t length)
+/* What the standard error does not take is counted, and told once it takes lines again. relaxed: a number alone. */
+static void write_line(const struct logger *l, const char *line, size_t length)
 {
-    ssize_t written;
-    do {
-        written = write(STDERR_FILENO, line, length);
-    } while (written < 0 && errno == EINTR);
+    const bool is_written = stderr_line(line, length);
+    char more[128];
+    if (l->limits == NULL)
+        return;
+    if (!is_written) {
+        atomic_fetch_add_explicit(&l->limits->unwritten, 1, memory_order_relaxed);
+        return;
+    }
+    const uint32_t unwritten = atomic_exchange_explicit(&l->limits->unwritten, 0, memory_order_relaxed);
+    if (unwritten == 0)
+        return;
+    const int head = print_head(more, sizeof more, l, LOG_WARN);
+    const int text = snprintf(more + head, sizeof more - (size_t)head,
+                              "%" PRIu32 " lines before this one were lost: the standard error took none\n", unwritten);
+    stderr_line(more, (size_t)head + (size_t)text);
 }
 
 /* How many lines were left out, and in what time. */
@@ -146,7 +160,7 @@ static void hand_over(const struct logger *l, enum log_level level, const char *
         return;
     }
     line[length++] = '\n';
-    write_line(line, length);
+    write_line(l, line, length);
 }
 
 static void hand_over_text(const struct logger *l, enum log_level level, const char *count, const char *format, ...)

@@ -42,7 +42,8 @@ void log_limits_destroy(struct log_limits *limits);
 /**
  * With limits, at most one line a second is written of each cause. A cause is a place in the code, known by its format.
  * The next line of that cause says how many were left out: "… (37 more in the last second)". Lines of level LOG_DEBUG
- * are never left out.
+ * have no limit. A line that the standard error does not take at once is lost, and counted in the next one that it
+ * takes.
  */
 void log_line(const struct logger *l, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -51,7 +52,7 @@ void log_line(const struct logger *l, enum log_level level, const char *format, 
 void log_line_of(const struct logger *l, const void *cause, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/** A line that is never left out. For what is bounded anyway, such as one line for each lost rank. */
+/** A line that no limit leaves out. For what is bounded anyway, such as one line for each lost rank. */
 void log_each(const struct logger *l, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

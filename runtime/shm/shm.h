@@ -9,6 +9,7 @@
  * THE FENCE OF CROSS-MEMORY ATTACH. The kernel knows the other process by its id, which another process may have after
  * its end, and another program after execve(2), while the generation lives on in shared memory. So each call that reads
  * proves that its bytes are those of the right program (attach.c), and the generation is compared after the last one.
+ * The same is true of files that engines own and that are mapped here.
  *
  * The reactor's, all of it. The segments are made elsewhere and outlive the path.
  */
@@ -36,6 +37,7 @@ struct shm_segment {
 struct shm_memory {
     char *const *read, *const *write;
     const struct path_regions *regions; /* how long they are; a leg that leaves them fails */
+    bool is_engines;                    /* what is mapped of it lies in files of its engine's */
 };
 
 struct shm_wish {

@@ -70,7 +70,12 @@ static int run_job(const struct copy_job *job)
     if (job->attached != NULL)
         return attach_slice(job->attached, job->write, job->transfer, job->from, job->bytes, job->write ? src : dst,
                             job->write ? dst : src);
-    return copy_slice(job->transfer, job->from, job->bytes, src, dst);
+    int rc = job->proof != NULL && job->write ? attach_prove(job->proof) : 0;
+    if (rc == 0)
+        rc = copy_slice(job->transfer, job->from, job->bytes, src, dst);
+    if (rc == 0 && job->proof != NULL && !job->write)
+        rc = attach_prove(job->proof);
+    return rc;
 }
 
 struct copy_end copy_now(const struct copy_job *job)

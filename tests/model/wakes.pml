@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wakes: events on their way to pollers that sleep on a descriptor (runtime/front/events.c). A put pushes, counts and
- * writes; a poll reads what is counted, then takes up to MOST events; if it took all, it reads once more what was written
- * meanwhile. Nobody sleeps beside an event, and whoever is woken finds a count, so that a poll makes the descriptor quiet.
+ * writes; a poll takes up to MOST events, and if none is left, reads what is counted and looks whether an event came
+ * before that. Nobody sleeps beside an event, and whoever is woken finds a count, so that a poll makes the descriptor
+ * quiet. A poller may stop, as one that loses its CPU for as long as the others run, but in one place: between reading and
+ * looking.
  *
- *   CLEAR_LAST     a poll reads the descriptor after it has taken events
- *   NO_REARM       a poll that had enough does not write
- *   NO_LOOK        a poll that has read once more does not look whether an event came before that
- *   COUNT_LAST     a put writes, and counts then
- *   FLAG           a flag stands for the count, and a poll takes it before it reads
+ *   CLEAR_FIRST   a poll reads the descriptor before it takes events
+ *   NO_LOOK       a poll that has read does not look whether an event came before that
+ *   COUNT_LAST    a put writes, and counts then
+ *   FLAG          a flag stands for the count, and a poll takes it before it reads
  */
 #define PUTTERS 2
 #define POLLERS 2
@@ -17,7 +18,7 @@
 #define SPARE 1 /* polls by a poller that is awake */
 
 byte ring, descriptor, counted; /* events; writes that were not read; these, and those that will be made */
-byte spare = SPARE;
+byte spare = SPARE, stops = POLLERS - 1;
 
 inline add()
 {
@@ -32,6 +33,7 @@ inline add()
 
 inline clear()
 {
+    was = 0;
     if
     :: counted == 0
     :: counted > 0 ->
@@ -40,9 +42,16 @@ inline clear()
 #endif
         atomic { was = descriptor; descriptor = 0 };
 #ifndef FLAG
-        counted = counted - was;
+        counted = counted - was
 #endif
-        was = 0
+    fi
+}
+
+inline may_stop()
+{
+    if
+    :: atomic { stops > 0 -> stops-- }; goto end_stopped
+    :: true
     fi
 }
 
@@ -67,36 +76,37 @@ end:
     :: atomic { spare > 0 -> spare-- }; goto polls
     od;
 polls:
-#ifndef CLEAR_LAST
+#ifdef CLEAR_FIRST
     clear();
 #endif
+    may_stop();
     taken = 0;
     do
     :: atomic { taken < MOST && ring > 0 -> ring--; taken++ }
     :: taken == MOST || ring == 0 -> break
     od;
-#ifdef CLEAR_LAST
-    clear();
-#else
+#ifdef CLEAR_FIRST
     if
-    :: taken > 0 && taken < MOST ->
+    :: ring > 0 -> add()
+    :: ring == 0
+    fi;
+#else
+    may_stop();
+    if
+    :: ring == 0 ->
         clear();
 #ifndef NO_LOOK
         if
-        :: ring > 0 -> add()
-        :: ring == 0
+        :: was > 0 && ring > 0 -> add()
+        :: else
         fi
 #endif
-    :: else
+    :: ring > 0
     fi;
 #endif
-#ifndef NO_REARM
-    if
-    :: taken == MOST && ring > 0 -> add()
-    :: else
-    fi;
-#endif
-    goto end
+    goto end;
+end_stopped:
+    false
 }
 
 /* When nobody can go on, all is taken. */

@@ -511,6 +511,51 @@ static void test_a_process_that_became_another_program(void **state)
     become_at(BEFORE_WRITES, true);
 }
 
+/* The other process's memory as if it were mapped here. */
+static struct copy_end copy_mapped(const struct pair *p, const struct process *other, bool write)
+{
+    const struct copy_job job = {.transfer = &p->transfer,
+                                 .bytes = p->transfer.bytes,
+                                 .src = {p->src.regions, &p->src.all},
+                                 .dst = {p->dst.regions, &p->dst.all},
+                                 .proof = other,
+                                 .write = write};
+    memset(p->dst.regions[0], 0xa5, p->dst.region_bytes);
+    return copy_now(&job);
+}
+
+/* A file that is mapped here may be another program's now: the one that the process has become, or its successor. */
+static void test_mapped_memory_is_proved(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct owner owner;
+    struct process unknown = process_of(0);
+    if (!owner_can_attach())
+        skip();
+    make_large(&p);
+    owner_start(&owner, become_another, &p);
+    struct process other = process_by(owner.id);
+    assert_int_equal(process_alive(&other), PROCESS_ALIVE);
+    for (int write = 0; write < 2; write++) {
+        assert_int_equal(copy_mapped(&p, &other, write != 0).error, 0);
+        assert_int_equal(copy_mapped(&p, &unknown, write != 0).error, 0);
+    }
+    owner_go(&owner);
+    for (int write = 0; write < 2; write++)
+        assert_int_equal(copy_mapped(&p, &other, write != 0).error, BATON_EPEER);
+    for (uint64_t i = 0; i < p.dst.region_bytes; i++)
+        assert_int_equal((uint8_t)p.dst.regions[0][i], 0xa5); /* nothing is written */
+    kill(owner.id, SIGKILL);
+    while (process_is(&other) == PROCESS_ALIVE)
+        usleep(100);
+    for (int write = 0; write < 2; write++)
+        assert_int_equal(copy_mapped(&p, &other, write != 0).error, BATON_EPEER);
+    process_forget(&other);
+    owner_end(&owner);
+    pair_fini(&p);
+}
+
 /* One whose sample is not known is left alone. */
 static void test_a_process_without_a_sample(void **state)
 {
@@ -538,6 +583,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_page_that_cannot_be_read),
         cmocka_unit_test(test_a_process_that_ended),
         cmocka_unit_test(test_a_process_that_became_another_program),
+        cmocka_unit_test(test_mapped_memory_is_proved),
         cmocka_unit_test(test_a_process_without_a_sample),
     };
     page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -158,8 +158,8 @@ static void world_init(void)
     const struct shm_segment segments[RANKS] = {{.process = process_of(0)}, {world.segment, SEGMENT, world.process}};
     world.length.bytes = world.g.bytes;
     world.regions = (struct path_regions){.num = 1, .region = &world.length};
-    const struct shm_memory memory[RANKS] = {{&world.mine, &world.mine, &world.regions},
-                                             {&world.pool, &world.pool, &world.regions}};
+    const struct shm_memory memory[RANKS] = {{&world.mine, &world.mine, &world.regions, false},
+                                             {&world.pool, &world.pool, &world.regions, false}};
     const struct shm_wish wish = {.self = ME,
                                   .num_ranks = RANKS,
                                   .segments = segments,

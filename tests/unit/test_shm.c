@@ -105,8 +105,8 @@ static void pair_init_owned(struct pair *p, uint64_t worker_bytes, pid_t owner, 
         p->lengths[i].bytes = p->g.bytes;
         p->regions[i] = (struct path_regions){.num = 1, .region = &p->lengths[i]};
     }
-    const struct shm_memory memory[RANKS] = {{&p->pool[ME], &p->pool[ME], &p->regions[ME]},
-                                             {read, write, &p->regions[PEER]}};
+    const struct shm_memory memory[RANKS] = {{&p->pool[ME], &p->pool[ME], &p->regions[ME], false},
+                                             {read, write, &p->regions[PEER], false}};
     const struct shm_wish wish = {.self = ME,
                                   .num_ranks = RANKS,
                                   .segments = segments,

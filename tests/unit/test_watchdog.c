@@ -8,10 +8,13 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -35,16 +38,17 @@ int pthread_join(pthread_t thread, void **result)
     return real(thread, result);
 }
 
-static atomic_bool is_fixed; /* the clock always says this */
-static struct timespec fixed;
-static uint64_t deadline_ns; /* of the last one that waited */
-static atomic_bool waits;
+/*
+ * Where this is set, in memory that a child shares, waits are over at once, and the clock stands still: how long they
+ * would have been together.
+ */
+static _Atomic uint64_t *waited_ns;
 
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
-    if (!is_fixed)
+    if (waited_ns == NULL)
         return (int)syscall(SYS_clock_gettime, clock, t);
-    *t = fixed;
+    *t = (struct timespec){.tv_sec = 1000};
     return 0;
 }
 
@@ -53,9 +57,10 @@ bool __wrap_latch_wait(struct latch *over, uint64_t until_ns);
 
 bool __wrap_latch_wait(struct latch *over, uint64_t until_ns)
 {
-    deadline_ns = until_ns;
-    waits = true;
-    return __real_latch_wait(over, until_ns);
+    if (waited_ns == NULL)
+        return __real_latch_wait(over, until_ns);
+    *waited_ns += until_ns - 1000 * CLOCK_NS_PER_S;
+    return false;
 }
 
 /* What came of a child. */
@@ -65,17 +70,14 @@ struct ended {
     char said[512];
 };
 
-/*
- * Runs `life` in a process of its own, which begins in the second half of a second of the clock: where the limit has a
- * part of a second, and that part is long, it leads into the next one.
- */
-static struct ended run(void (*life)(uint64_t limit_ms), uint64_t limit_ms)
+static int go_on[2]; /* a pipe to the child */
+
+/* Runs `life` in a process of its own, which is stopped for so long after a while, and told to go on. */
+static struct ended run_stopped(void (*life)(uint64_t limit_ms), uint64_t limit_ms, unsigned stopped_ms)
 {
     struct ended e = {0};
     int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    while (clock_now_ns() / (500 * MS) % 2 == 0)
-        nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
+    assert_true(pipe(ends) == 0 && pipe(go_on) == 0);
     const uint64_t before = clock_now_ns();
     const pid_t child = fork();
     if (child == 0) {
@@ -86,11 +88,25 @@ static struct ended run(void (*life)(uint64_t limit_ms), uint64_t limit_ms)
     }
     assert_true(child > 0);
     close(ends[1]);
+    if (stopped_ms > 0) {
+        usleep(100 * 1000);
+        kill(child, SIGSTOP);
+        usleep(stopped_ms * 1000);
+        assert_int_equal(write(go_on[1], "", 1), 1);
+        kill(child, SIGCONT);
+    }
     assert_int_equal(waitpid(child, &e.status, 0), child);
     e.took_ns = clock_now_ns() - before;
     assert_true(read(ends[0], e.said, sizeof e.said - 1) >= 0);
     close(ends[0]);
+    close(go_on[0]);
+    close(go_on[1]);
     return e;
+}
+
+static struct ended run(void (*life)(uint64_t limit_ms), uint64_t limit_ms)
+{
+    return run_stopped(life, limit_ms, 0);
 }
 
 static void hang(uint64_t limit_ms)
@@ -120,35 +136,64 @@ static void test_a_step_that_hangs(void **state)
     }
 }
 
-/* When the step begins, and its limit; how many seconds later it ends, and at which nanosecond. */
-static void test_its_deadline(void **state)
+/* The looks add up to the limit, whatever that is. */
+static void test_its_looks(void **state)
 {
     (void)state;
-    static const struct {
-        long begin_ns;
-        uint64_t limit_ms;
-        uint64_t seconds, end_ns;
-    } cases[] = {
-        {0, 1, 0, 1000000},
-        {7, 60000, 60, 7},
-        {49999999, 60950, 60, 999999999},
-        {50000000, 60950, 61, 0},
-        {999999999, 3600999, 3601, 998999999},
-    };
-    const time_t far = (time_t)1 << 32; /* seconds: none of these comes */
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        static struct watchdog d; /* a thread that never ends may use it after a failure */
-        fixed = (struct timespec){.tv_sec = far, .tv_nsec = cases[i].begin_ns};
-        waits = false;
-        is_fixed = true;
-        watchdog_start(&d, STEP, cases[i].limit_ms, RANK, &logger);
-        for (int n = 0; n < HANG_S * 1000 && !waits; n++)
-            usleep(1000);
-        is_fixed = false;
-        assert_true(waits);
-        assert_int_equal(deadline_ns, ((uint64_t)far + cases[i].seconds) * CLOCK_NS_PER_S + cases[i].end_ns);
-        watchdog_stop(&d);
+    static const uint64_t limits_ms[] = {1, 49, 50, 51, 60950, 3600999};
+    waited_ns = mmap(NULL, sizeof *waited_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true((void *)waited_ns != MAP_FAILED);
+    for (unsigned i = 0; i < sizeof limits_ms / sizeof *limits_ms; i++) {
+        *waited_ns = 0;
+        const struct ended e = run(hang, limits_ms[i]);
+        assert_true(WIFEXITED(e.status));
+        assert_int_equal(WEXITSTATUS(e.status), 70);
+        assert_int_equal(*waited_ns, limits_ms[i] * MS);
     }
+    munmap((void *)waited_ns, sizeof *waited_ns);
+    waited_ns = NULL;
+}
+
+/* Returns 200 ms after it was told to. */
+static void return_soon(uint64_t limit_ms)
+{
+    struct watchdog d;
+    char told;
+    watchdog_start(&d, STEP, limit_ms, RANK, &logger);
+    while (read(go_on[0], &told, 1) != 1)
+        continue;
+    usleep(200 * 1000);
+    watchdog_stop(&d);
+}
+
+/* The whole process is stopped for longer than the limit: that time is not the step's. */
+static void test_a_pause_of_the_process(void **state)
+{
+    (void)state;
+    const struct ended e = run_stopped(return_soon, 2000, 2500);
+    assert_int_equal(e.status, 0);
+    assert_string_equal(e.said, "");
+}
+
+/* The standard error takes nothing: the process leaves all the same. */
+static void hang_unread(uint64_t limit_ms)
+{
+    int ends[2];
+    if (pipe(ends) != 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0)
+        _exit(1);
+    while (write(ends[1], "full", 4) == 4)
+        continue;
+    fcntl(ends[1], F_SETFL, 0);
+    dup2(ends[1], STDERR_FILENO);
+    hang(limit_ms);
+}
+
+static void test_nobody_reads(void **state)
+{
+    (void)state;
+    const struct ended e = run(hang_unread, 100);
+    assert_true(WIFEXITED(e.status));
+    assert_int_equal(WEXITSTATUS(e.status), 70);
 }
 
 /* -1: the system does not say. */
@@ -164,7 +209,7 @@ static int threads(void)
     return n;
 }
 
-static void go_on(uint64_t limit_ms)
+static void take_time(uint64_t limit_ms)
 {
     struct watchdog d;
     const int before = threads();
@@ -183,7 +228,7 @@ static void test_a_step_that_returns(void **state)
     (void)state;
     static const uint64_t limits_ms[] = {1000950, 1000000};
     for (unsigned i = 0; i < 2; i++) {
-        const struct ended e = run(go_on, limits_ms[i]);
+        const struct ended e = run(take_time, limits_ms[i]);
         assert_int_equal(e.status, 0);
         assert_string_equal(e.said, "");
     }
@@ -192,8 +237,8 @@ static void test_a_step_that_returns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_its_deadline),
-        cmocka_unit_test(test_a_step_that_hangs),
+        cmocka_unit_test(test_its_looks),           cmocka_unit_test(test_a_pause_of_the_process),
+        cmocka_unit_test(test_nobody_reads),        cmocka_unit_test(test_a_step_that_hangs),
         cmocka_unit_test(test_a_step_that_returns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
