@@ -768,8 +768,10 @@ typedef enum baton_mode {
 } baton_mode_t;
 
 typedef enum baton_want_flags {
-    BATON_WANT_ZERO_TAIL = 1 /**< when done, the last block (all that its id stands for) is zero behind num_tokens. Not
-                                  for a state, and not where all tokens are held */
+    BATON_WANT_ZERO_TAIL = 1, /**< when done, the last block (all that its id stands for) is zero behind num_tokens. Not
+                                     for a state, and not where all tokens are held */
+    BATON_WANT_AWAIT_ENGINE = 2 /**< where no engine of that name is there, waits for one until the deadline; then
+                                     EXPIRED (ETIMEDOUT). Without it: EENGINE at once */
 } baton_want_flags_t;
 
 typedef struct baton_want_params {

@@ -904,6 +904,8 @@ struct want_params {
     baton::mode mode = baton::mode::automatic;
     /** BATON_WANT_ZERO_TAIL. */
     bool zero_tail = false;
+    /** BATON_WANT_AWAIT_ENGINE. */
+    bool await_engine = false;
     void *user = nullptr;
     /** Empty: the key itself. */
     std::string_view base_key{};
@@ -1780,7 +1782,7 @@ class context
         c.held_tokens = p.held_tokens;
         c.timeout_ms = detail::count_ms(p.timeout);
         c.mode = static_cast<baton_mode_t>(p.mode);
-        c.flags = flag(p.zero_tail, BATON_WANT_ZERO_TAIL);
+        c.flags = flag(p.zero_tail, BATON_WANT_ZERO_TAIL) | flag(p.await_engine, BATON_WANT_AWAIT_ENGINE);
         c.user = p.user;
         c.base_key = or_null(base_key, p.base_key);
         c.attempt = p.attempt;

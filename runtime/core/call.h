@@ -32,8 +32,9 @@ struct call_offer {
 };
 
 struct call_want {
-    uint32_t engine; /* its index */
+    uint32_t engine; /* its index; DIRECTORY_NONE: that of the first engine that is whole by the name below */
     uint64_t life;   /* of the engine that is meant; 0: whichever has the index */
+    char awaited[BATON_ENGINE_NAME_MAX];
     uint32_t num_tokens, held_tokens, timeout_ms;
     baton_mode_t mode; /* PULL or PUSH */
     bool zero_tail;    /* what lies behind its tokens in their last blocks is to be zero */

@@ -192,6 +192,14 @@ static void on_hashed(struct core *core, struct check *c, int error)
     }
 }
 
+static void on_joined(struct core *core, uint32_t peer)
+{
+    const uint32_t engine = core->c.directory->engine_of[peer];
+    near_welcome(core, peer);
+    if (core->c.directory->engines[engine]->state == DIRECTORY_WHOLE)
+        wants_on_engine(core, engine);
+}
+
 static void on_event(struct core *core, const struct port_event *e)
 {
     struct op *op;
@@ -200,7 +208,7 @@ static void on_event(struct core *core, const struct port_event *e)
         on_message(core, e);
         return;
     case PORT_JOINED:
-        near_welcome(core, e->peer);
+        on_joined(core, e->peer);
         return;
     case PORT_LEFT:
         gone_member(core, e);

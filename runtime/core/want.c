@@ -12,6 +12,8 @@
 #include "core/want_inside.h"
 #include "wire/table.h"
 
+#define WANTED_ALREADY "want the key again after the event of its former want"
+
 static struct want *find(const struct core *core, baton_id_t id)
 {
     struct want *want;
@@ -129,7 +131,8 @@ static void on_patience(struct core *core, struct timer *t)
 /* For the log: where the want stood, and the leg with the rank that it failed at. */
 static void note_state(const struct want *want, int32_t rank)
 {
-    static const char *const states[] = {[WANT_QUEUED] = "handshake", [WANT_ACTIVE] = "active"};
+    static const char *const states[] = {
+        [WANT_QUEUED] = "handshake", [WANT_AWAITING] = "awaiting", [WANT_ACTIVE] = "active"};
     struct outcome *end = &want->ask.call->end;
     end->state = states[want->state];
     for (uint32_t i = 0; want->legs != NULL && i < want->ask.num_legs; i++)
@@ -211,6 +214,8 @@ static void on_deadline(struct core *core, struct timer *t)
     int32_t rank = -1;
     const char *detail =
         "its deadline passed before all bytes came: they moved, or the producer had not made all ready";
+    if (want->state == WANT_AWAITING)
+        detail = "its deadline passed before an engine of the producer's name was whole";
     if (want->state == WANT_QUEUED) {
         detail = "its deadline passed before the producer's engine gave all its cards";
         rank = link_missing(want->ask.link);
@@ -423,16 +428,25 @@ static struct want *want_create(struct core *core, struct call *call)
     want->ask.call = call;
     want->ask.told = &core->wants->told;
     want->rank = -1;
-    want->name.engine = call->want.engine;
-    want->name.attempt = call->attempt;
-    memcpy(want->name.key, call->key, sizeof want->name.key);
+    want->name.engine = DIRECTORY_NONE;
     HASH_ADD(by_id, core->wants->by_id, ask.want, sizeof want->ask.want, want);
-    HASH_ADD(by_name, core->wants->by_name, name, sizeof want->name, want);
-    if (want->by_id.tbl == NULL || want->by_name.tbl == NULL) {
+    if (want->by_id.tbl == NULL) {
         want_destroy(core, want);
         return NULL;
     }
     return want;
+}
+
+/* Its producer's engine is known. 0; or BATON_EEXIST, BATON_ENOMEM. */
+static int name(struct core *core, struct want *want, const struct call *call)
+{
+    if (want_named(core, call->key, call->attempt, call->want.engine) != NULL)
+        return BATON_EEXIST;
+    want->name.engine = call->want.engine;
+    want->name.attempt = call->attempt;
+    memcpy(want->name.key, call->key, sizeof want->name.key);
+    HASH_ADD(by_name, core->wants->by_name, name, sizeof want->name, want);
+    return want->by_name.tbl != NULL ? 0 : BATON_ENOMEM;
 }
 
 /* Its link; NULL, with *error and *why: it cannot be wanted. */
@@ -454,28 +468,15 @@ static bool is_there(const struct core *core, const struct call_want *call)
     return engine != NULL && engine->state == DIRECTORY_WHOLE && (call->life == 0 || engine->life == call->life);
 }
 
-void want_submit(struct core *core, struct call *call)
+/* Its engine is there. */
+static void meet(struct core *core, struct want *want)
 {
+    const struct call *call = want->ask.call;
     struct plan_why why = {{0}};
-    int error = 0;
-    if (want_named(core, call->key, call->attempt, call->want.engine) != NULL) {
-        outcome_refuse(core, call, "want the key again after the event of its former want");
-        return;
-    }
-    struct want *want = want_create(core, call);
-    if (want == NULL) {
-        outcome_end(core, call, BATON_STATUS_FAILED, BATON_ENOMEM);
-        return;
-    }
-    if (core->shut) {
-        want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
-        return;
-    }
-    if (!is_there(core, &call->want)) {
-        want_fail(core, want, BATON_STATUS_FAILED, BATON_EPEER, -1, "its producer's engine has gone");
-        return;
-    }
-    struct link *link = link_for(core, want, &error, &why);
+    int error = name(core, want, call);
+    if (error == BATON_EEXIST)
+        snprintf(why.text, sizeof why.text, "%s", WANTED_ALREADY);
+    struct link *link = error == 0 ? link_for(core, want, &error, &why) : NULL;
     if (link == NULL) {
         want_fail(core, want, BATON_STATUS_FAILED, error, -1, why.text);
         return;
@@ -493,6 +494,54 @@ void want_submit(struct core *core, struct call *call)
         refused(core, want, link_refusal(link));
     } else {
         link_queue(core, link, &want->behind);
+    }
+}
+
+/* Its engine is looked for by name. False: none is whole. */
+static bool find_awaited(const struct core *core, struct call_want *call)
+{
+    const struct directory *d = core->c.directory;
+    const uint32_t engine = directory_find(d, call->awaited);
+    if (engine == DIRECTORY_NONE || d->engines[engine]->state != DIRECTORY_WHOLE)
+        return false;
+    call->engine = engine;
+    call->life = d->engines[engine]->life;
+    return true;
+}
+
+void want_submit(struct core *core, struct call *call)
+{
+    const bool is_awaited = call->want.engine == DIRECTORY_NONE && !find_awaited(core, &call->want);
+    if (!is_awaited && want_named(core, call->key, call->attempt, call->want.engine) != NULL) {
+        outcome_refuse(core, call, WANTED_ALREADY);
+        return;
+    }
+    struct want *want = want_create(core, call);
+    if (want == NULL) {
+        outcome_end(core, call, BATON_STATUS_FAILED, BATON_ENOMEM);
+    } else if (core->shut) {
+        want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
+    } else if (is_awaited) {
+        want->state = WANT_AWAITING;
+        timer_arm(&core->timers, &want->timer, call_due_ns(call), on_deadline);
+    } else if (!is_there(core, &call->want)) {
+        want_fail(core, want, BATON_STATUS_FAILED, BATON_EPEER, -1, "its producer's engine has gone");
+    } else {
+        meet(core, want);
+    }
+}
+
+void wants_on_engine(struct core *core, uint32_t engine)
+{
+    struct want *want, *next;
+    for (want = core->wants->by_id; want != NULL; want = next) {
+        struct call_want *call = &want->ask.call->want;
+        next = want->by_id.next;
+        if (want->state != WANT_AWAITING || strcmp(call->awaited, core->c.directory->engines[engine]->name) != 0 ||
+            !find_awaited(core, call))
+            continue;
+        want->state = WANT_QUEUED;
+        meet(core, want);
     }
 }
 

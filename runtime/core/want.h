@@ -4,6 +4,7 @@
  * what they share (ask.h), its block table's lease in a push, and its name: one key, attempt and engine has one open
  * want.
  *
+ *   AWAITING  no engine of the producer's name is whole
  *   QUEUED    behind the handshake with the producer's engine
  *   ACTIVE    a leg runs to each rank that serves it. It is done when every leg's bytes are there and fenced, and only
  *             then does any producer hear DONE, so that both sides end alike
@@ -46,6 +47,8 @@ void wants_on_spare(struct core *core, struct contact *spare);
 void wants_lose(struct core *core, uint32_t rank);
 /** That engine has gone, since that rank of it has: no want of it goes on. */
 void wants_lose_engine(struct core *core, uint32_t engine, uint32_t rank);
+/** That engine is whole now: wants that wait for its name go on. */
+void wants_on_engine(struct core *core, uint32_t engine);
 void wants_shut(struct core *core);
 
 /** As offer_call and offer_standing. */

@@ -11,7 +11,7 @@
 #include "core/timer.h"
 #include "core/want.h"
 
-enum want_state { WANT_QUEUED, WANT_ACTIVE, WANT_DRAINING };
+enum want_state { WANT_QUEUED, WANT_AWAITING, WANT_ACTIVE, WANT_DRAINING };
 
 /** A rank has at most one open want for each key, attempt and engine. */
 struct want_name {
@@ -23,7 +23,7 @@ struct want {
     struct ask ask;
     UT_hash_handle by_id; /* by ask.want */
     struct want_name name;
-    UT_hash_handle by_name; /* until it is reported */
+    UT_hash_handle by_name; /* from its engine being there until it is reported */
     enum want_state state;
     struct queued behind; /* QUEUED: its link */
     struct leg *legs;

@@ -191,21 +191,14 @@ static uint64_t blocks_of(const struct call *call)
     return blocks;
 }
 
-/* Whether a rank of that engine is reached without the net. */
-static bool is_near(const struct baton *b, const struct directory_engine *engine)
-{
-    uint32_t i = 0;
-    while (i < engine->num_ranks && path_is_far(paths_table(b->paths)[engine->ranks[i]]))
-        i++;
-    return i < engine->num_ranks;
-}
-
-/* The bytes that this rank copies for a call, at most. Who pushes copies for a want that comes to it. */
-static uint64_t bytes_of(const struct baton *b, const struct call *call)
+/*
+ * The bytes that this rank copies for a call, at most: from an engine of which a rank is of this node. Who pushes copies
+ * for a want that comes to it.
+ */
+static uint64_t bytes_of(const struct baton *b, const struct call *call, baton_distance_t distance)
 {
     uint64_t bytes = 0;
-    if (call->kind != CALL_WANT || call->want.mode == BATON_MODE_PUSH ||
-        !is_near(b, b->directory->engines[call->want.engine]))
+    if (call->kind != CALL_WANT || call->want.mode == BATON_MODE_PUSH || distance > BATON_DISTANCE_NODE)
         return 0;
     for (uint32_t i = 0; i < call->tables.num; i++)
         bytes += call->tables.table[i].num_blocks * b->cache->block_bytes[i];
@@ -220,10 +213,11 @@ static bool push_word(struct baton *b, struct call *word)
     return has_place;
 }
 
-/* Hands a call over, or refuses it. The queue's release makes what the caller stored before visible to the reactor. */
-static int hand_over(struct baton *b, struct call *call)
+/* Hands a call over, or refuses it. `distance`: to the engine of a want. The queue's release makes what the caller stored before visible to the reactor. */
+static int hand_over(struct baton *b, struct call *call, baton_distance_t distance)
 {
-    const uint64_t blocks = blocks_of(call), bytes = bytes_of(b, call); /* it is the reactor's once it is handed over */
+    const uint64_t blocks = blocks_of(call),
+                   bytes = bytes_of(b, call, distance); /* it is the reactor's once it is handed over */
     const uint64_t now = call->submitted_ns = clock_now_ns();
     const uint64_t left_ns = call_ends(call) ? call_due_ns(call) - now : 0;
     const bool is_want = call->kind == CALL_WANT; /* the watchdog judges no others before a pause of its own */
@@ -254,7 +248,7 @@ static int check_flags(uint32_t flags, uint32_t known, uint32_t reserved)
 /* Hands over a word about an earlier call. It has no event of its own. */
 static int hand_word(struct baton *b, struct call *word)
 {
-    int rc = hand_over(b, word);
+    int rc = hand_over(b, word, BATON_DISTANCE_WORLD);
     if (rc != 0)
         call_free(word);
     return rc;
@@ -274,7 +268,8 @@ static int offer_seats(const struct baton *b, const baton_offer_params_t *p, str
         if (p->consumers[i] == NULL)
             return error_set(BATON_EINVAL, "consumers[%u] is NULL", i);
         uint64_t life;
-        if (fleet_find(b->fleet, p->consumers[i], &life) == DIRECTORY_NONE)
+        baton_distance_t distance;
+        if (fleet_find(b->fleet, p->consumers[i], &life, &distance) == DIRECTORY_NONE)
             return error_set(BATON_EENGINE, "no engine is called %.63s", p->consumers[i]);
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(offer->seats[k], p->consumers[i]) == 0)
@@ -348,7 +343,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_id_t *id)
     if (p->num_attach > 0)
         memcpy(call->offer.attach, p->attach, p->num_attach);
     baton_id_t given = call->id; /* the call is the reactor's once it is handed over */
-    rc = hand_over(b, call);
+    rc = hand_over(b, call, BATON_DISTANCE_WORLD);
     if (rc != 0)
         goto undo;
     if (id != NULL)
@@ -421,8 +416,28 @@ int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t lay
 
 /* ---- want -------------------------------------------------------------------------------------------------------- */
 
+/* Whom a want means: an engine that is there, or a name that is waited for. */
+static int want_engine(const struct baton *b, const baton_want_params_t *p, struct call_want *whose,
+                       baton_distance_t *distance)
+{
+    const size_t length = strnlen(p->engine, BATON_ENGINE_NAME_MAX);
+    whose->engine = fleet_find(b->fleet, p->engine, &whose->life, distance);
+    if (whose->engine == DIRECTORY_NONE && p->life == 0 && (p->flags & BATON_WANT_AWAIT_ENGINE) != 0) {
+        if (length == 0 || length == BATON_ENGINE_NAME_MAX)
+            return error_set(BATON_EENGINE, "an engine's name has 1 to %d bytes", BATON_ENGINE_NAME_MAX - 1);
+        memcpy(whose->awaited, p->engine, length);
+        return 0;
+    }
+    if (whose->engine == DIRECTORY_NONE)
+        return error_set(p->life != 0 ? BATON_EGONE : BATON_EENGINE, "no engine is called %.63s", p->engine);
+    if (p->life != 0 && p->life != whose->life)
+        return error_set(BATON_EGONE, "engine %.63s has life %016" PRIx64 " now, and %016" PRIx64 " is wanted",
+                         p->engine, whose->life, p->life);
+    return 0;
+}
+
 static int want_check(const struct baton *b, const baton_want_params_t *p, struct call_want *whose,
-                      struct plan_tables *tables, uint32_t room[BATON_GROUPS_MAX])
+                      baton_distance_t *distance, struct plan_tables *tables, uint32_t room[BATON_GROUPS_MAX])
 {
     int rc = check_state(b);
     if (rc != 0)
@@ -431,19 +446,16 @@ static int want_check(const struct baton *b, const baton_want_params_t *p, struc
         return error_set(BATON_EINVAL, "engine must not be NULL");
     if (p->mode < BATON_MODE_AUTO || p->mode > BATON_MODE_PUSH)
         return error_set(BATON_EINVAL, "mode %d is not known", (int)p->mode);
-    rc = check_flags(p->flags, BATON_WANT_ZERO_TAIL, p->reserved);
+    rc = check_flags(p->flags, BATON_WANT_ZERO_TAIL | BATON_WANT_AWAIT_ENGINE, p->reserved);
     if (rc == 0)
         rc = check_keys(p->key, p->base_key);
     if (rc != 0)
         return rc;
     if (p->held_tokens > p->num_tokens)
         return error_set(BATON_ETOKENS, "%u tokens are held, and %u are wanted", p->held_tokens, p->num_tokens);
-    whose->engine = fleet_find(b->fleet, p->engine, &whose->life);
-    if (whose->engine == DIRECTORY_NONE)
-        return error_set(p->life != 0 ? BATON_EGONE : BATON_EENGINE, "no engine is called %.63s", p->engine);
-    if (p->life != 0 && p->life != whose->life)
-        return error_set(BATON_EGONE, "engine %.63s has life %016" PRIx64 " now, and %016" PRIx64 " is wanted",
-                         p->engine, whose->life, p->life);
+    rc = want_engine(b, p, whose, distance);
+    if (rc != 0)
+        return rc;
     rc = tables_of(b, p->tables, p->num_tables, tables);
     if (rc == 0)
         rc = check_tables(b, tables, false, p->held_tokens, p->num_tokens);
@@ -462,11 +474,12 @@ int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
 {
     baton_want_params_t own, *p = &own;
     struct call_want whose = {0};
+    baton_distance_t distance = BATON_DISTANCE_WORLD; /* of an engine that is not there yet */
     struct plan_tables tables;
     uint32_t room[BATON_GROUPS_MAX];
     int rc = sized_take(params, "baton_want_params_t", p, sizeof *p);
     if (rc == 0)
-        rc = want_check(b, p, &whose, &tables, room);
+        rc = want_check(b, p, &whose, &distance, &tables, room);
     if (rc != 0)
         return rc;
     bool leased = p->mode == BATON_MODE_PUSH;
@@ -481,15 +494,14 @@ int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
     call->id = admission_id(&b->admission);
     call->attempt = p->attempt;
     call->user = p->user;
+    call->want = whose;
     call->want.mode = p->mode == BATON_MODE_PUSH ? BATON_MODE_PUSH : BATON_MODE_PULL;
-    call->want.engine = whose.engine;
-    call->want.life = whose.life;
     call->want.num_tokens = p->num_tokens;
     call->want.held_tokens = p->held_tokens;
     call->want.zero_tail = (p->flags & BATON_WANT_ZERO_TAIL) != 0;
     call->want.timeout_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
     baton_id_t given = call->id;
-    rc = hand_over(b, call);
+    rc = hand_over(b, call, distance);
     if (rc != 0)
         goto undo;
     if (id != NULL)

@@ -185,13 +185,15 @@ const struct fleet_engine *fleet_named(const struct fleet_version *v, const char
     return NULL;
 }
 
-uint32_t fleet_find(struct fleet *r, const char *name, uint64_t *life)
+uint32_t fleet_find(struct fleet *r, const char *name, uint64_t *life, baton_distance_t *distance)
 {
     unsigned place;
     const struct fleet_engine *engine = fleet_named(fleet_read(r, &place), name);
     const uint32_t index = engine != NULL ? engine->index : DIRECTORY_NONE;
-    if (engine != NULL)
+    if (engine != NULL) {
         *life = engine->life;
+        *distance = engine->ranks[engine->nearest].distance;
+    }
     fleet_done(r, place);
     return index;
 }

@@ -74,8 +74,10 @@ void fleet_done(struct fleet *r, unsigned place);
 /** The engine of that name in a version; NULL: there is none. */
 const struct fleet_engine *fleet_named(const struct fleet_version *v, const char *name);
 
-/** The index in the directory of the engine of that name, and its life; or DIRECTORY_NONE. */
-uint32_t fleet_find(struct fleet *r, const char *name, uint64_t *life);
+/**
+ * The index in the directory of the engine of that name, its life and how far its nearest rank is; or DIRECTORY_NONE.
+ */
+uint32_t fleet_find(struct fleet *r, const char *name, uint64_t *life, baton_distance_t *distance);
 
 /** The newest version's number. */
 uint64_t fleet_number(struct fleet *r);

@@ -53,6 +53,8 @@ uint64_t report_producer(const struct core *core, const struct call *call)
 {
     const struct directory *d = core->c.directory;
     const uint32_t engine = call->kind == CALL_OFFER ? core_engine(core) : call->want.engine;
+    if (engine == DIRECTORY_NONE)
+        return 0; /* none was there */
     return d->rows[d->engines[engine]->ranks[0]].number;
 }
 

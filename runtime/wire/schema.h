@@ -152,7 +152,8 @@
 #define WIRE_VERDICT_FIELDS(FIELD)                                                                                     \
     FIELD(NAME, name, ALWAYS, 1, BATON_KEY_MAX - 1)                                                                    \
     FIELD(U8, verb, ALWAYS, 1, 2)                       /* enum call_kind: an offer's or a want's */                   \
-    FIELD(U64, producer, ALWAYS, 1, UINT64_MAX)         /* the number of the first member of the producer's engine */  \
+    FIELD(U64, producer, ALWAYS, 0, UINT64_MAX)         /* the number of the first member of the producer's engine; */ \
+                                                        /* 0: none was there */                                        \
     FIELD(U8, status, IN(REPORT) | IN(VERDICT), BATON_STATUS_DONE, BATON_STATUS_CANCELLED)                             \
     FIELD(I32, error, IN(REPORT) | IN(VERDICT), INT32_MIN, 0)                                                          \
     FIELD(U64, member, IN(VERDICT), 0, UINT64_MAX)      /* the number of the member to name; 0: none */                \

@@ -422,7 +422,7 @@ static void a_want_hands_over_everything()
     p.held_tokens = 16;
     p.timeout = 1500ms;
     p.mode = baton::mode::push;
-    p.zero_tail = true;
+    p.zero_tail = p.await_engine = true;
     p.user = &mine;
     p.base_key = "base";
     p.attempt = 6;
@@ -438,7 +438,7 @@ static void a_want_hands_over_everything()
     CHECK_EQ(c.want.held_tokens, 16u);
     CHECK_EQ(c.want.timeout_ms, 1500u);
     CHECK_EQ(c.want.mode, BATON_MODE_PUSH);
-    CHECK_EQ(c.want.flags, static_cast<unsigned>(BATON_WANT_ZERO_TAIL));
+    CHECK_EQ(c.want.flags, static_cast<unsigned>(BATON_WANT_ZERO_TAIL | BATON_WANT_AWAIT_ENGINE));
     CHECK(c.want.user == &mine);
     CHECK(c.has_base_key && c.base_key == "base");
     CHECK_EQ(c.want.attempt, 6u);

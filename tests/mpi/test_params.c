@@ -571,9 +571,9 @@ static void wants_look_at_their_params(void)
             want_is_taken(w);
     }
     w = a_want("k");
-    w.flags = 2 * BATON_WANT_ZERO_TAIL;
-    want_is_refused(w, BATON_EINVAL, "flags has bits that are not known: 0x2");
-    w.flags = BATON_WANT_ZERO_TAIL;
+    w.flags = 2 * BATON_WANT_AWAIT_ENGINE;
+    want_is_refused(w, BATON_EINVAL, "flags has bits that are not known: 0x4");
+    w.flags = BATON_WANT_ZERO_TAIL | BATON_WANT_AWAIT_ENGINE;
     want_is_taken(w);
     w.reserved = 9;
     want_is_refused(w, BATON_EINVAL, "reserved is 9");

@@ -986,6 +986,7 @@ baton_id_t world_want(struct world *w, uint32_t rank, const char *engine, const 
                                     .timeout_ms = timeout_ms,
                                     .mode = w->mode,
                                     .zero_tail = w->zero_tail};
+    snprintf(call->want.awaited, sizeof call->want.awaited, "%s", engine);
     return world_submit(w, rank, call);
 }
 

@@ -3,6 +3,7 @@
  * context: whole contexts in one process, over a ground, a net and a world that are made up (with_node.h), and without
  * MPI. All else of the runtime is as it is in production: what one offers, the other gets.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -372,6 +374,79 @@ static void test_a_failure_names_who_says_it_and_of_whom(void **state)
     down();
 }
 
+static baton_event_t end_of_a_want(uint32_t flags, const char *engine, const char *key)
+{
+    const baton_want_params_t w = {.size = sizeof w,
+                                   .key = key,
+                                   .engine = engine,
+                                   .num_tables = 1,
+                                   .tables = {{.blocks = wanted, .num_blocks = TABLE}},
+                                   .num_tokens = TABLE * BLOCK_TOKENS,
+                                   .flags = flags,
+                                   .timeout_ms = 20};
+    assert_int_equal(baton_want(engines[DECODE].b, &w, NULL), 0);
+    return next(&engines[DECODE]);
+}
+
+/* Standard error is a pipe that is full: calls end at their deadlines all the same, and close returns. */
+static void test_a_log_that_nobody_reads(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"a", "b", "c"};
+    char bytes[1000] = {0};
+    int ends[2], error[3], closed[2];
+    const int saved = dup(STDERR_FILENO);
+    assert_true(saved >= 0 && pipe(ends) == 0 && fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+    while (write(ends[1], bytes, sizeof bytes) > 0 || write(ends[1], bytes, 1) > 0)
+        continue;
+    assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+    up(2, 2, 0);
+    const uint64_t since = clock_now_ns();
+    dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < 3; i++)
+        error[i] = end_of_a_want(0, "prefill", keys[i]).error;
+    both(bring_down);
+    dup2(saved, STDERR_FILENO);
+    closed[0] = engines[PREFILL].closed, closed[1] = engines[DECODE].closed;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(error[i], BATON_ETIMEDOUT);
+    assert_int_equal(closed[0], 0);
+    assert_int_equal(closed[1], 0);
+    assert_true(clock_now_ns() < since + 30 * CLOCK_NS_PER_S);
+    node_fini(&node);
+    close(saved);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* An engine that is not there: EENGINE at once, or the deadline. One that is there is not waited for. */
+static void test_a_want_that_awaits_its_engine(void **state)
+{
+    (void)state;
+    baton_want_params_t w = {.size = sizeof w, .key = "k", .engine = "nobody", .flags = BATON_WANT_AWAIT_ENGINE};
+    char longer[BATON_ENGINE_NAME_MAX + 1];
+    up(2, 2, 0);
+    baton_event_t event = end_of_a_want(BATON_WANT_AWAIT_ENGINE, "nobody", "k");
+    assert_int_equal(event.status, BATON_STATUS_EXPIRED);
+    assert_int_equal(event.error, BATON_ETIMEDOUT);
+    event = end_of_a_want(BATON_WANT_AWAIT_ENGINE, "prefill", "k");
+    assert_string_equal(event.detail,
+                        "its deadline passed before it was granted: no offer came, or the producer is silent");
+    w.life = 7;
+    assert_int_equal(baton_want(engines[DECODE].b, &w, NULL), BATON_EGONE);
+    w.life = 0;
+    memset(longer, 'n', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    w.engine = longer;
+    assert_int_equal(baton_want(engines[DECODE].b, &w, NULL), BATON_EENGINE);
+    w.engine = "";
+    assert_int_equal(baton_want(engines[DECODE].b, &w, NULL), BATON_EENGINE);
+    w.flags = 0;
+    w.engine = "nobody";
+    assert_int_equal(baton_want(engines[DECODE].b, &w, NULL), BATON_EENGINE);
+    down();
+}
+
 /* What is wrong with one, all are told of. */
 static void test_members_agree(void **state)
 {
@@ -400,6 +475,8 @@ int main(void)
         cmocka_unit_test(test_a_neighbour_and_a_member_of_another_node),
         cmocka_unit_test(test_engines_that_come_and_go),
         cmocka_unit_test(test_a_failure_names_who_says_it_and_of_whom),
+        cmocka_unit_test(test_a_log_that_nobody_reads),
+        cmocka_unit_test(test_a_want_that_awaits_its_engine),
         cmocka_unit_test(test_members_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

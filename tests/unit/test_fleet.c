@@ -87,6 +87,7 @@ static void test_all_come_by_name(void **state)
     struct fleet *r = fleet_create();
     unsigned place;
     uint64_t life = 0;
+    baton_distance_t distance = BATON_DISTANCE_SELF;
     assert_non_null(r);
     assert_int_equal(fleet_number(r), 0);
     assert_int_equal(fleet_read(r, &place)->num_engines, 0);
@@ -102,16 +103,17 @@ static void test_all_come_by_name(void **state)
     }
     fleet_done(r, place);
     for (uint32_t e = 0; e < ENGINES; e++) {
-        assert_int_equal(fleet_find(r, names[e], &life), e);
+        assert_int_equal(fleet_find(r, names[e], &life, &distance), e);
         assert_int_equal(life, 77 + e);
+        assert_int_equal(distance, e == self / (TP * PP) ? BATON_DISTANCE_SELF : BATON_DISTANCE_NODE);
     }
     char longer[BATON_ENGINE_NAME_MAX + 2];
     memset(longer, 'm', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     static const char *const not_there[] = {"", "prefill", "prefill1", "prefill100", "zz", "A"};
     for (size_t i = 0; i < sizeof not_there / sizeof not_there[0]; i++)
-        assert_int_equal(fleet_find(r, not_there[i], &life), DIRECTORY_NONE);
-    assert_int_equal(fleet_find(r, longer, &life), DIRECTORY_NONE);
+        assert_int_equal(fleet_find(r, not_there[i], &life, &distance), DIRECTORY_NONE);
+    assert_int_equal(fleet_find(r, longer, &life, &distance), DIRECTORY_NONE);
     fleet_destroy(r);
     directory_destroy(d);
 }
@@ -123,6 +125,7 @@ static void test_a_record_lives_as_long_as_a_version_has_it(void **state)
     struct fleet *r = fleet_create();
     unsigned held;
     uint64_t life = 0;
+    baton_distance_t distance = BATON_DISTANCE_SELF;
     assert_int_equal(fleet_publish(r, d, 0, 1), 0);
     assert_int_equal(fleet_publish(r, d, 0, 0), 0);
     assert_int_equal(fleet_publish(r, d, 0, 1), BATON_EEXIST);
@@ -134,14 +137,14 @@ static void test_a_record_lives_as_long_as_a_version_has_it(void **state)
     assert_int_equal(fleet_number(r), 2);
     assert_int_equal(fleet_withdraw(r, "b", 78), 0);
     assert_int_equal(fleet_number(r), 3);
-    assert_int_equal(fleet_find(r, "b", &life), DIRECTORY_NONE);
-    assert_int_equal(fleet_find(r, "m", &life), 0);
+    assert_int_equal(fleet_find(r, "b", &life, &distance), DIRECTORY_NONE);
+    assert_int_equal(fleet_find(r, "m", &life, &distance), 0);
     assert_int_equal(v->num_engines, 2);
     check_engine(v->engines[0], 0);
     check_engine(v->engines[1], 0);
     d->engines[1]->life = 500; /* it starts again */
     assert_int_equal(fleet_publish(r, d, 0, 1), 0);
-    assert_int_equal(fleet_find(r, "b", &life), 1);
+    assert_int_equal(fleet_find(r, "b", &life, &distance), 1);
     assert_int_equal(life, 500);
     assert_int_equal(fleet_named(v, "b")->life, 78);
     fleet_done(r, held);
@@ -170,7 +173,8 @@ static void *find_always(void *arg)
     struct stage *s = arg;
     for (uint32_t e = 0; !atomic_load(&s->is_over); e = (e + 1) % ENGINES) {
         uint64_t life = 0;
-        const uint32_t index = fleet_find(s->fleet, names[e], &life);
+        baton_distance_t distance = BATON_DISTANCE_SELF;
+        const uint32_t index = fleet_find(s->fleet, names[e], &life, &distance);
         if (index != DIRECTORY_NONE && (index != e || life % ENGINES != e))
             atomic_fetch_add(&s->wrong, 1);
         atomic_fetch_add(&s->finds, 1);

@@ -71,7 +71,7 @@ static const struct bound {
     {IN(BEAT), "ask", 0, 1},
     {IN(REPORT) | IN(VERDICT) | IN(ASK) | IN(STANDING), "name", 1, 255},
     {IN(REPORT) | IN(VERDICT) | IN(ASK) | IN(STANDING), "verb", 1, 2},
-    {IN(REPORT) | IN(VERDICT) | IN(ASK) | IN(STANDING), "producer", 1, UINT64_MAX},
+    {IN(REPORT) | IN(VERDICT) | IN(ASK) | IN(STANDING), "producer", 0, UINT64_MAX},
     {IN(REPORT) | IN(VERDICT), "status", 1, 4},
     {IN(REPORT) | IN(VERDICT), "error", (uint64_t)INT32_MIN, 0},
     {IN(VERDICT), "member", 0, UINT64_MAX},

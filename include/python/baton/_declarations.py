@@ -235,7 +235,7 @@ typedef struct baton_append_params {
 int baton_append(baton_t *b, baton_id_t offer, const baton_append_params_t *params);
 int baton_ready(baton_t *b, baton_id_t offer, uint32_t layer_first, uint32_t layer_count, uint32_t num_tokens);
 typedef enum baton_mode { BATON_MODE_AUTO = 0, BATON_MODE_PULL = 1, BATON_MODE_PUSH = 2 } baton_mode_t;
-typedef enum baton_want_flags { BATON_WANT_ZERO_TAIL = 1 } baton_want_flags_t;
+typedef enum baton_want_flags { BATON_WANT_ZERO_TAIL = 1, BATON_WANT_AWAIT_ENGINE = 2 } baton_want_flags_t;
 typedef struct baton_want_params {
     size_t size;
     const char *key;
@@ -421,6 +421,7 @@ class Mode(Number):
 
 class WantFlags(enum.IntFlag):
     ZERO_TAIL = 1
+    AWAIT_ENGINE = 2
 
 
 class EventType(Number):
