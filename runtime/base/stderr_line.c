@@ -35,8 +35,8 @@ static bool has_room(void)
 
 /*
  * Pipes and sockets bear a write that does not wait (RWF_NOWAIT), whoever else writes there. A file never waits for
- * long, but may say so. Of a terminal only poll(2) tells, as of a pipe before Linux 6.4: another writer may take the room
- * in between.
+ * long, but may say so. Of a terminal only poll(2) tells, as of a pipe before Linux 6.4: another writer may take the
+ * room in between.
  */
 static ssize_t write_now(const char *line, size_t length)
 {

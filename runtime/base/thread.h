@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 /**
- * pthread_create with all signals blocked but those of its own faults, and a name (at most 15 bytes). `cpus`: the hardware threads that it runs on
- * (base/cpus.h), if the system permits these; NULL: those of the caller. 0 or an errno number.
+ * pthread_create with all signals blocked but those of its own faults, and a name (at most 15 bytes). `cpus`: the
+ * hardware threads that it runs on (base/cpus.h), if the system permits these; NULL: those of the caller. 0 or an errno
+ * number.
  */
 int thread_start(pthread_t *thread, const char *name, const char *cpus, void *(*run)(void *arg), void *arg);
 

@@ -192,8 +192,8 @@ static uint64_t blocks_of(const struct call *call)
 }
 
 /*
- * The bytes that this rank copies for a call, at most: from an engine of which a rank is of this node. Who pushes copies
- * for a want that comes to it.
+ * The bytes that this rank copies for a call, at most: from an engine of which a rank is of this node. Who pushes
+ * copies for a want that comes to it.
  */
 static uint64_t bytes_of(const struct baton *b, const struct call *call, baton_distance_t distance)
 {
@@ -213,7 +213,10 @@ static bool push_word(struct baton *b, struct call *word)
     return has_place;
 }
 
-/* Hands a call over, or refuses it. `distance`: to the engine of a want. The queue's release makes what the caller stored before visible to the reactor. */
+/*
+ * Hands a call over, or refuses it. `distance`: to the engine of a want. The queue's release makes what the caller
+ * stored before visible to the reactor.
+ */
 static int hand_over(struct baton *b, struct call *call, baton_distance_t distance)
 {
     const uint64_t blocks = blocks_of(call),

@@ -187,9 +187,9 @@ bool events_is_engines(const struct events *e, const struct outcome *taken)
 }
 
 /*
- * Who leaves events behind leaves the descriptor readable, for others who sleep on it. Who found none reads it, and looks
- * once more: an event may have come in between, whose write was read here. Until then this thread may lose its CPU, and
- * only that event waits for it. Who has read sees is_watched, by the count that the writer had added before.
+ * Who leaves events behind leaves the descriptor readable, for others who sleep on it. Who found none reads it, and
+ * looks once more: an event may have come in between, whose write was read here. Until then this thread may lose its
+ * CPU, and only that event waits for it. Who has read sees is_watched, by the count that the writer had added before.
  */
 void events_poll_end(struct events *e, uint32_t taken)
 {
