@@ -197,7 +197,7 @@ static void on_joined(struct core *core, uint32_t peer)
     const uint32_t engine = core->c.directory->engine_of[peer];
     near_welcome(core, peer);
     if (core->c.directory->engines[engine]->state == DIRECTORY_WHOLE)
-        wants_on_engine(core, engine);
+        wants_on_engine(core);
 }
 
 static void on_event(struct core *core, const struct port_event *e)

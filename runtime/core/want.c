@@ -461,11 +461,18 @@ static struct link *link_for(struct core *core, struct want *want, int *error, s
     return link_of(core, call->want.engine, error, why);
 }
 
-/* The engine may have gone since the call was made, and another one may have its index. */
-static bool is_there(const struct core *core, const struct call_want *call)
+/*
+ * Its engine, which may have gone since the call was made; else the one of the awaited name. False: none is whole.
+ */
+static bool find_engine(const struct core *core, struct call_want *call)
 {
-    const struct directory_engine *engine = core->c.directory->engines[call->engine];
-    return engine != NULL && engine->state == DIRECTORY_WHOLE && (call->life == 0 || engine->life == call->life);
+    const struct directory *d = core->c.directory;
+    const uint32_t index = call->engine == DIRECTORY_NONE ? directory_find(d, call->awaited) : call->engine;
+    const struct directory_engine *engine = index != DIRECTORY_NONE ? d->engines[index] : NULL;
+    if (engine == NULL || engine->state != DIRECTORY_WHOLE || (call->life != 0 && engine->life != call->life))
+        return false;
+    call->engine = index;
+    return true;
 }
 
 /* Its engine is there. */
@@ -497,22 +504,10 @@ static void meet(struct core *core, struct want *want)
     }
 }
 
-/* Its engine is looked for by name. False: none is whole. */
-static bool find_awaited(const struct core *core, struct call_want *call)
-{
-    const struct directory *d = core->c.directory;
-    const uint32_t engine = directory_find(d, call->awaited);
-    if (engine == DIRECTORY_NONE || d->engines[engine]->state != DIRECTORY_WHOLE)
-        return false;
-    call->engine = engine;
-    call->life = d->engines[engine]->life;
-    return true;
-}
-
 void want_submit(struct core *core, struct call *call)
 {
-    const bool is_awaited = call->want.engine == DIRECTORY_NONE && !find_awaited(core, &call->want);
-    if (!is_awaited && want_named(core, call->key, call->attempt, call->want.engine) != NULL) {
+    const bool is_there = find_engine(core, &call->want), is_awaited = call->want.engine == DIRECTORY_NONE;
+    if (is_there && want_named(core, call->key, call->attempt, call->want.engine) != NULL) {
         outcome_refuse(core, call, WANTED_ALREADY);
         return;
     }
@@ -521,24 +516,22 @@ void want_submit(struct core *core, struct call *call)
         outcome_end(core, call, BATON_STATUS_FAILED, BATON_ENOMEM);
     } else if (core->shut) {
         want_fail(core, want, BATON_STATUS_FAILED, BATON_ECLOSED, -1, "");
+    } else if (is_there) {
+        meet(core, want);
     } else if (is_awaited) {
         want->state = WANT_AWAITING;
         timer_arm(&core->timers, &want->timer, call_due_ns(call), on_deadline);
-    } else if (!is_there(core, &call->want)) {
-        want_fail(core, want, BATON_STATUS_FAILED, BATON_EPEER, -1, "its producer's engine has gone");
     } else {
-        meet(core, want);
+        want_fail(core, want, BATON_STATUS_FAILED, BATON_EPEER, -1, "its producer's engine has gone");
     }
 }
 
-void wants_on_engine(struct core *core, uint32_t engine)
+void wants_on_engine(struct core *core)
 {
     struct want *want, *next;
     for (want = core->wants->by_id; want != NULL; want = next) {
-        struct call_want *call = &want->ask.call->want;
         next = want->by_id.next;
-        if (want->state != WANT_AWAITING || strcmp(call->awaited, core->c.directory->engines[engine]->name) != 0 ||
-            !find_awaited(core, call))
+        if (want->state != WANT_AWAITING || !find_engine(core, &want->ask.call->want))
             continue;
         want->state = WANT_QUEUED;
         meet(core, want);

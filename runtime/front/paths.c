@@ -15,6 +15,7 @@
 #include "front/areas.h"
 #include "front/beside.h"
 #include "front/cache.h"
+#include "front/neighbours.h"
 #include "front/runs.h"
 #include "front/ways.h"
 #include "memory/near.h"
@@ -49,69 +50,6 @@ struct paths {
     bool needs_no_net;       /* it never has anything to do: messages and bytes of all ranks go by memory */
 };
 
-/* ---- memory of this node ----------------------------------------------------------------------------------------- */
-
-/* The card of a rank of this node lies in its segment, which is mapped here. */
-static int find_memory(struct paths *p, uint32_t rank, struct shm_segment *segment, struct shm_memory *memory)
-{
-    const struct wire_row *row = &p->wish.directory->rows[rank];
-    struct memory_near *near = &p->near[rank];
-    const struct memory_segment where = {segment->mapped, segment->bytes, &segment->process};
-    struct wire_card card;
-    if (row->card_offset > segment->bytes || row->card_bytes > segment->bytes - row->card_offset)
-        return BATON_EMESSAGE;
-    int rc = wire_card_decode(segment->mapped + row->card_offset, row->card_bytes, &card);
-    if (rc != 0)
-        return rc;
-    /* A card begins with a hash of all of it and the member's number, is longer than that, and never changes. */
-    segment->process.sample =
-        (struct process_sample){segment->mapped + row->card_offset, card.segment + row->card_offset};
-    rc = memory_near_find(near, &card, &where);
-    if (rc == 0)
-        *memory = (struct shm_memory){.read = near->read.bases,
-                                      .write = memory_near_is_writable(near) ? near->write.bases : NULL,
-                                      .regions = &near->regions,
-                                      .is_engines = card.num_regions > 0};
-    areas_add(p->areas, rank, &card);
-    wire_card_free(&card);
-    return rc;
-}
-
-/* Now: its id may be another's later. */
-static void find_process(struct paths *p, const struct ground_peer *peer, struct process *process)
-{
-    *process = process_of(peer->process);
-    if (peer->mapped == NULL || process_alive(process) != PROCESS_UNKNOWN)
-        return;
-    if (p->unseen++ == 0)
-        log_line(p->wish.log, LOG_WARN,
-                 "whether ranks of this node live cannot be seen: %s. One that is stopped for "
-                 "BATON_PEER_MS is taken for lost",
-                 peer->process == 0 ? "they are of another PID namespace" : strerror(errno));
-}
-
-static int find_near(struct paths *p, struct shm_segment *segments, struct shm_memory *memory)
-{
-    const struct ground *g = p->ground;
-    char *const *own = cache_touchable(p->wish.cache);
-    for (uint32_t i = 0; i < g->num_peers; i++) {
-        const struct ground_peer *peer = &g->peers[i];
-        segments[i] = (struct shm_segment){.mapped = peer->mapped, .bytes = peer->bytes};
-        find_process(p, peer, &segments[i].process);
-        int rc = 0;
-        if (i == g->self)
-            memory[i] = (struct shm_memory){.read = own, .write = own, .regions = cache_regions(p->wish.cache)};
-        else if (segments[i].mapped != NULL)
-            rc = find_memory(p, i, &segments[i], &memory[i]);
-        if (rc == 0)
-            continue;
-        for (uint32_t k = 0; k <= i; k++) /* else the path forgets them at its end */
-            process_forget(&segments[k].process);
-        return error_set(rc, "the memory of rank %" PRIu32 ": its card cannot be read: %s", i, baton_strerror(rc));
-    }
-    return 0;
-}
-
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static int make_shm(struct paths *p, struct path *out)
@@ -131,7 +69,8 @@ static int make_shm(struct paths *p, struct path *out)
                                   .arg = p->wish.arg,
                                   .log = p->wish.log};
     bool has_memory = segments != NULL && memory != NULL && p->near != NULL;
-    int rc = has_memory ? find_near(p, segments, memory) : error_set(BATON_ENOMEM, "no memory for %u segments", size);
+    int rc = has_memory ? neighbours_find(&p->wish, p->areas, p->near, segments, memory, &p->unseen)
+                        : error_set(BATON_ENOMEM, "no memory for %u segments", size);
     if (rc == 0) {
         rc = shm_create(&wish, &p->shm);
         if (rc != 0)
