@@ -660,6 +660,7 @@ static void rank_init(struct world *w, uint32_t rank, const struct world_engine 
     if (e->window_block > 0)
         hybrid(r, e->window_block);
     r->bare = bare;
+    r->events = malloc(WORLD_EVENTS * sizeof *r->events);
     r->pool = malloc(r->geometry.bytes);
     r->arena = calloc(1, ARENA_BYTES);
     r->board = calloc(w->settings.leases, sizeof *r->board);
@@ -757,6 +758,7 @@ int world_pushes(void **state)
 static void rank_fini(struct world_rank *r)
 {
     core_destroy(r->core);
+    free(r->events);
     free(r->pool);
     free(r->arena);
     free(r->board);

@@ -59,7 +59,7 @@ struct world_rank {
     uint64_t move_extra_ns; /* added to each move from it */
     uint32_t bad_cards;     /* the next so many of its cards come corrupted */
     uint32_t moves;         /* how many moves were done on its memory */
-    baton_event_t events[WORLD_EVENTS];
+    baton_event_t *events;  /* room for WORLD_EVENTS: 480 KiB, of which few are touched */
     int num_events;
     uint64_t event_at[WORLD_EVENTS];
 };
