@@ -21,6 +21,7 @@ struct process_sample {
 /** One process; `id` 0: not known. The descriptor is opened when it is first asked for. */
 struct process {
     int id, descriptor;
+    int memory;                   /* a descriptor that knows its program's memory; -1: none */
     struct process_sample sample; /* for who reads or writes its memory */
 };
 
@@ -32,6 +33,13 @@ struct process process_of(int id);
 enum process_life process_alive(struct process *p);
 /** The same of one that was asked for before. Any thread. */
 enum process_life process_is(const struct process *p);
+/** From now on process_program tells of the program that it runs now. Without effect where the system does not let us. */
+void process_watch(struct process *p);
+/**
+ * Whether it still runs that program. PROCESS_DEAD: it has ended, or runs another one. PROCESS_UNKNOWN: it lives, as far
+ * as is known, and the system does not say more. Never waits for that process. Any thread.
+ */
+enum process_life process_program(const struct process *p);
 void process_forget(struct process *p);
 
 #endif

@@ -3,8 +3,9 @@
 #include "base/stderr_line.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -12,39 +13,56 @@
 #include <unistd.h>
 
 /* Tries again only after a signal before the first byte. */
-static ssize_t write_plainly(const char *line, size_t length)
+static ssize_t write_plainly(int fd, const char *line, size_t length)
 {
     ssize_t written;
     do {
-        written = write(STDERR_FILENO, line, length);
+        written = write(fd, line, length);
     } while (written < 0 && errno == EINTR);
     return written;
 }
 
-static bool is_file(void)
+/*
+ * What waits for the disk may wait for long: where a file system is frozen, or a server is gone. One thread at most is in
+ * there at a time, and lines of all others are left out.
+ */
+static ssize_t write_file(const char *line, size_t length)
 {
-    struct stat s;
-    return fstat(STDERR_FILENO, &s) == 0 && S_ISREG(s.st_mode);
-}
-
-static bool has_room(void)
-{
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    return poll(&out, 1, 0) == 1;
+    static atomic_flag is_writing = ATOMIC_FLAG_INIT;
+    errno = EAGAIN;
+    if (atomic_flag_test_and_set_explicit(&is_writing, memory_order_relaxed))
+        return -1;
+    const ssize_t written = write_plainly(STDERR_FILENO, line, length);
+    atomic_flag_clear_explicit(&is_writing, memory_order_relaxed);
+    return written;
 }
 
 /*
- * Pipes and sockets bear a write that does not wait (RWF_NOWAIT), whoever else writes there. A file never waits for
- * long, but may say so. Of a terminal only poll(2) tells, as of a pipe before Linux 6.4: another writer may take the
- * room in between.
+ * By a description of its own, which alone does not wait. A terminal is writable as soon as it has any room, and waits for
+ * the rest of a line.
  */
+static ssize_t write_elsewhere(const char *line, size_t length)
+{
+    const int own = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (own < 0)
+        return -1;
+    const ssize_t written = write_plainly(own, line, length);
+    const int cause = errno;
+    close(own);
+    errno = cause;
+    return written;
+}
+
+/* Pipes and sockets bear a write that does not wait; terminals, and pipes that have a name, do not know of it. */
 static ssize_t write_now(const char *line, size_t length)
 {
     const struct iovec all = {(void *)(uintptr_t)line, length};
-    ssize_t written = pwritev2(STDERR_FILENO, &all, 1, -1, RWF_NOWAIT);
-    if (written >= 0 || errno == EPIPE)
-        return written;
-    return (errno == EAGAIN ? is_file() : has_room()) ? write_plainly(line, length) : -1;
+    struct stat s;
+    const bool is_file = fstat(STDERR_FILENO, &s) == 0 && S_ISREG(s.st_mode);
+    if (is_file)
+        return write_file(line, length);
+    const ssize_t written = pwritev2(STDERR_FILENO, &all, 1, -1, RWF_NOWAIT);
+    return written >= 0 || errno == EPIPE || errno == EAGAIN ? written : write_elsewhere(line, length);
 }
 
 bool stderr_line(const char *line, size_t length)

@@ -10,8 +10,8 @@
 #include <stddef.h>
 
 /**
- * Writes it, if the standard error takes it at once: never waits, and raises no signal. At most PIPE_BUF bytes. False:
- * it was left out. Any thread; errno is not kept.
+ * Writes it, if the standard error takes it at once. Never waits, except one thread at a time for the disk, where that
+ * is a file; and raises no SIGPIPE. At most PIPE_BUF bytes. False: it was left out. Any thread; errno is not kept.
  */
 bool stderr_line(const char *line, size_t length);
 

@@ -25,6 +25,8 @@ static int find_memory(const struct wire_row *row, struct areas *areas, uint32_t
     /* A card begins with a hash of all of it and the member's number, is longer than that, and never changes. */
     segment->process.sample =
         (struct process_sample){segment->mapped + row->card_offset, card.segment + row->card_offset};
+    if (card.num_regions > 0)
+        process_watch(&segment->process);
     rc = memory_near_find(near, &card, &where);
     if (rc == 0)
         *memory = (struct shm_memory){.read = near->read.bases,

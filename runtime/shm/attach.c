@@ -16,10 +16,6 @@
  * place, the call ends before the next piece. One chance is left: the process runs another program by the time of the
  * second call, microseconds after the first, and that program has already mapped memory where the sample was. Then the
  * bytes are written into it.
- *
- * MAPPED MEMORY that an engine owns is proved likewise, since a file may be another program's by now: the one that the
- * process runs, which had its descriptor, or one that was started in its place. It is read first and proved then, or
- * proved and then written, with the same chance left.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -88,23 +84,13 @@ static int move_pieces(const struct process *process, bool write, const struct s
     return result_of(process, moved, bytes, write ? NULL : found);
 }
 
-/* Whether it is still the program that the sample is of. */
+/* Before a write: whether it is still the program that the sample is of. */
 static int ask(const struct process *process)
 {
     uint8_t found[PROCESS_SAMPLE_BYTES];
     const struct iovec mine = {found, sizeof found}, theirs = {(void *)(uintptr_t)process->sample.at, sizeof found};
     ssize_t moved = process_vm_readv(process->id, &mine, 1, &theirs, 1, 0);
     return result_of(process, moved, sizeof found, found);
-}
-
-/* Where this process may not look into another one's memory, it knows only whether that has ended. */
-int attach_prove(const struct process *process)
-{
-    if (process->id == 0)
-        return 0;
-    if (process_is(process) == PROCESS_DEAD)
-        return BATON_EPEER;
-    return ask(process) == BATON_EPEER ? BATON_EPEER : 0;
 }
 
 static int move_slice(const struct process *process, bool write, const struct plan_transfer *transfer,

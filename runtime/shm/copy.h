@@ -40,10 +40,10 @@ static inline bool copy_holds(const struct copy_side *src, const struct copy_sid
 /**
  * A slice of a transfer to copy. Where `attached` is set, the bases of the side that is not mine are addresses of that
  * process; its slice is read (or with `write` written) by cross-memory attach. Where `proof` is set, that side is
- * mapped here, and is the process's as long as it runs its program: what is read counts, and what is written is
- * written, only if attach_prove says so. With `sums` instead: parts [first, first + count) to hash, as they lie at src
- * or, where that has no bases, at dst. With `zero` instead: zeros for all of the destination. The transfer and its
- * tables must live until the job was collected.
+ * mapped here, from a file that may be another program's by now: what was copied counts only if the process still runs
+ * its program (process_program) behind the last byte, and nothing is written unless it does before. With `sums`
+ * instead: parts [first, first + count) to hash, as they lie at src or, where that has no bases, at dst. With `zero`
+ * instead: zeros for all of the destination. The transfer and its tables must live until the job was collected.
  */
 struct copy_job {
     const struct plan_transfer *transfer;
@@ -124,12 +124,6 @@ bool copy_collect(struct copy_pool *pool, struct copy_end *end);
  */
 int attach_slice(const struct process *process, bool write, const struct plan_transfer *transfer,
                  struct plan_cursor from, uint64_t bytes, const struct copy_side *mine, const struct copy_side *theirs);
-
-/**
- * Whether a process still runs the program that its sample is of, as far as this one may look. 0; or BATON_EPEER: it
- * has ended, or runs another one.
- */
-int attach_prove(const struct process *process);
 
 /* ---- sums.c: what else is done with the bytes of a plan ---------------------------------------------------------- */
 

@@ -23,6 +23,7 @@
 #include "base/bell.h"
 #include "base/clock.h"
 #include "base/mpmc.h"
+#include "base/process.h"
 #include "base/thread.h"
 
 #define SPIN_NS (20 * CLOCK_NS_PER_US)
@@ -55,6 +56,18 @@ struct copy_pool {
     pthread_t *threads;
 };
 
+/*
+ * A file that is mapped here may be another program's: of the one that the process runs by now, which had its descriptor,
+ * or of one that was started in its place. The fence keeps the copy before the question.
+ */
+static bool is_proved(const struct copy_job *job)
+{
+    if (job->proof == NULL)
+        return true;
+    atomic_thread_fence(memory_order_seq_cst);
+    return process_program(job->proof) != PROCESS_DEAD;
+}
+
 static int run_job(const struct copy_job *job)
 {
     const struct copy_side *src = &job->src, *dst = &job->dst;
@@ -70,12 +83,10 @@ static int run_job(const struct copy_job *job)
     if (job->attached != NULL)
         return attach_slice(job->attached, job->write, job->transfer, job->from, job->bytes, job->write ? src : dst,
                             job->write ? dst : src);
-    int rc = job->proof != NULL && job->write ? attach_prove(job->proof) : 0;
-    if (rc == 0)
-        rc = copy_slice(job->transfer, job->from, job->bytes, src, dst);
-    if (rc == 0 && job->proof != NULL && !job->write)
-        rc = attach_prove(job->proof);
-    return rc;
+    if (job->write && !is_proved(job))
+        return BATON_EPEER;
+    const int rc = copy_slice(job->transfer, job->from, job->bytes, src, dst);
+    return rc == 0 && !is_proved(job) ? BATON_EPEER : rc;
 }
 
 struct copy_end copy_now(const struct copy_job *job)

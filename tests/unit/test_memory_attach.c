@@ -535,13 +535,19 @@ static void test_mapped_memory_is_proved(void **state)
         skip();
     make_large(&p);
     owner_start(&owner, become_another, &p);
-    struct process other = process_by(owner.id);
-    assert_int_equal(process_alive(&other), PROCESS_ALIVE);
+    struct process other = process_by(owner.id), unwatched = process_by(owner.id);
+    assert_int_equal(process_alive(&unwatched), PROCESS_ALIVE);
+    process_watch(&other);
+    process_watch(&unknown);
+    assert_int_equal(process_program(&other), PROCESS_ALIVE);
     for (int write = 0; write < 2; write++) {
         assert_int_equal(copy_mapped(&p, &other, write != 0).error, 0);
         assert_int_equal(copy_mapped(&p, &unknown, write != 0).error, 0);
     }
     owner_go(&owner);
+    assert_int_equal(process_is(&other), PROCESS_ALIVE);
+    assert_int_equal(process_program(&other), PROCESS_DEAD);
+    assert_int_equal(copy_mapped(&p, &unwatched, false).error, 0); /* the system was not asked */
     for (int write = 0; write < 2; write++)
         assert_int_equal(copy_mapped(&p, &other, write != 0).error, BATON_EPEER);
     for (uint64_t i = 0; i < p.dst.region_bytes; i++)
@@ -549,8 +555,11 @@ static void test_mapped_memory_is_proved(void **state)
     kill(owner.id, SIGKILL);
     while (process_is(&other) == PROCESS_ALIVE)
         usleep(100);
-    for (int write = 0; write < 2; write++)
+    for (int write = 0; write < 2; write++) {
         assert_int_equal(copy_mapped(&p, &other, write != 0).error, BATON_EPEER);
+        assert_int_equal(copy_mapped(&p, &unwatched, write != 0).error, BATON_EPEER);
+    }
+    process_forget(&unwatched);
     process_forget(&other);
     owner_end(&owner);
     pair_fini(&p);

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -40,14 +41,35 @@ static int write_to(int to)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void fill(int fd)
+/* With whole lines, so that some room is left that a line does not fit, or to the last byte. */
+static void fill(int fd, size_t length)
 {
-    char bytes[1000] = {0};
+    char line[1024];
     const int flags = fcntl(fd, F_GETFL);
+    memset(line, 'x', sizeof line);
+    line[length - 1] = '\n';
     assert_int_equal(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
-    while (write(fd, bytes, sizeof bytes) > 0 || write(fd, bytes, 1) > 0)
+    while (write(fd, line, length) > 0)
         continue;
     assert_int_equal(fcntl(fd, F_SETFL, flags), 0);
+}
+
+/* Lines until one is left out, in a process of its own. How it ended. */
+static int write_many_to(int to)
+{
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(HANG_S);
+        dup2(to, STDERR_FILENO);
+        for (int i = 0; i < 100000; i++)
+            if (!stderr_line(LINE LINE LINE LINE, 4 * strlen(LINE)))
+                _exit(0);
+        _exit(1);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
 }
 
 static void expect_line(int from)
@@ -67,6 +89,21 @@ static int make_sockets(int end[2])
     return socketpair(AF_UNIX, SOCK_STREAM, 0, end);
 }
 
+/* A pipe that has a name. */
+static int make_fifo(int end[2])
+{
+    char path[] = "/tmp/baton-test-stderr.XXXXXX", name[64];
+    if (mkdtemp(path) == NULL)
+        return -1;
+    snprintf(name, sizeof name, "%s/fifo", path);
+    const int rc = mkfifo(name, 0600);
+    end[0] = rc == 0 ? open(name, O_RDONLY | O_NONBLOCK) : -1;
+    end[1] = rc == 0 ? open(name, O_WRONLY) : -1;
+    unlink(name);
+    rmdir(path);
+    return end[1] < 0 ? -1 : 0;
+}
+
 /* Of a pseudo-terminal, which is stopped by not reading it: end[0] is its master. */
 static int make_terminal(int end[2])
 {
@@ -77,12 +114,12 @@ static int make_terminal(int end[2])
     return end[1] < 0 ? -1 : 0;
 }
 
-static int (*const makers[])(int end[2]) = {make_pipe, make_sockets, make_terminal};
+static int (*const makers[])(int end[2]) = {make_pipe, make_sockets, make_fifo, make_terminal};
 
 static void test_a_line_is_written(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         int end[2];
         assert_int_equal(makers[i](end), 0);
         assert_int_equal(write_to(end[1]), 1);
@@ -111,21 +148,24 @@ static void test_a_file(void **state)
 static void test_nobody_reads(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < sizeof makers / sizeof makers[0]; i++) {
-        int end[2];
-        if (makers[i](end) != 0)
-            continue; /* no terminal can be had */
-        fill(end[1]);
-        assert_int_equal(write_to(end[1]), 0);
-        close(end[0]);
-        close(end[1]);
-    }
+    static const size_t lengths[] = {0, 1, 80, 1000};
+    for (unsigned i = 0; i < sizeof makers / sizeof makers[0]; i++)
+        for (unsigned k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+            int end[2];
+            if (makers[i](end) != 0)
+                continue; /* no terminal can be had */
+            if (lengths[k] > 0)
+                fill(end[1], lengths[k]);
+            assert_int_equal(write_many_to(end[1]), 0);
+            close(end[0]);
+            close(end[1]);
+        }
 }
 
 static void test_the_reader_has_gone(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         int end[2];
         assert_int_equal(makers[i](end), 0);
         close(end[0]);
