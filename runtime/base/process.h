@@ -33,11 +33,13 @@ struct process process_of(int id);
 enum process_life process_alive(struct process *p);
 /** The same of one that was asked for before. Any thread. */
 enum process_life process_is(const struct process *p);
-/** From now on process_program tells of the program that it runs now. Without effect where the system does not let us. */
+/**
+ * From now on process_program tells of the program that it runs now. Without effect where the system does not let us.
+ */
 void process_watch(struct process *p);
 /**
- * Whether it still runs that program. PROCESS_DEAD: it has ended, or runs another one. PROCESS_UNKNOWN: it lives, as far
- * as is known, and the system does not say more. Never waits for that process. Any thread.
+ * Whether it still runs that program. PROCESS_DEAD: it has ended, or runs another one. PROCESS_UNKNOWN: it lives, as
+ * far as is known, and the system does not say more. Never waits for that process. Any thread.
  */
 enum process_life process_program(const struct process *p);
 void process_forget(struct process *p);

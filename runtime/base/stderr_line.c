@@ -23,8 +23,8 @@ static ssize_t write_plainly(int fd, const char *line, size_t length)
 }
 
 /*
- * What waits for the disk may wait for long: where a file system is frozen, or a server is gone. One thread at most is in
- * there at a time, and lines of all others are left out.
+ * What waits for the disk may wait for long: where a file system is frozen, or a server is gone. One thread at most is
+ * in there at a time, and lines of all others are left out.
  */
 static ssize_t write_file(const char *line, size_t length)
 {
@@ -38,8 +38,8 @@ static ssize_t write_file(const char *line, size_t length)
 }
 
 /*
- * By a description of its own, which alone does not wait. A terminal is writable as soon as it has any room, and waits for
- * the rest of a line.
+ * By a description of its own, which alone does not wait. A terminal is writable as soon as it has any room, and waits
+ * for the rest of a line.
  */
 static ssize_t write_elsewhere(const char *line, size_t length)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/error.h"
 #include "mpi/address.h"
 #include "wire/message.h"
@@ -213,19 +214,19 @@ static int count_expected(struct control *c, uint32_t *expected)
     return error;
 }
 
-static int drain_sends(struct control *c, uint64_t deadline)
+static int drain_sends(struct control *c, struct deadline *deadline)
 {
     int error = 0;
     for (unsigned polls = 0; error == 0 && control_busy(c); polls++) {
         error = discard(c);
-        if (clock_now_ns() > deadline)
+        if (deadline_is_past(deadline, clock_now_ns()))
             error = error_set(BATON_EPEER, "%d messages could not be sent before closing", c->outbox.num_sending);
         steps_pause(polls);
     }
     return error;
 }
 
-static int drain_receives(struct control *c, uint64_t deadline)
+static int drain_receives(struct control *c, struct deadline *deadline)
 {
     int error = 0;
     for (unsigned polls = 0; error == 0; polls++) {
@@ -233,7 +234,7 @@ static int drain_receives(struct control *c, uint64_t deadline)
         if (missing <= 0)
             break;
         error = discard(c);
-        if (clock_now_ns() > deadline)
+        if (deadline_is_past(deadline, clock_now_ns()))
             error = error_set(BATON_EPEER, "%" PRId32 " messages did not arrive before closing", missing);
         steps_pause(polls);
     }
@@ -244,12 +245,12 @@ int control_drain(struct control *c)
 {
     if (!c->is_open)
         return 0;
-    uint64_t deadline = clock_now_ns() + c->world->settings.start_ms * CLOCK_NS_PER_MS;
-    int sends = drain_sends(c, deadline);
+    struct deadline deadline = deadline_in(clock_now_ns(), c->world->settings.start_ms);
+    int sends = drain_sends(c, &deadline);
     int counted = count_expected(c, &c->expected); /* collective: whatever the sends came to */
     if (sends || counted)
         return sends ? sends : counted;
-    return drain_receives(c, deadline);
+    return drain_receives(c, &deadline);
 }
 
 void control_end(struct control *c)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/error.h"
 #include "base/textbuf.h"
 #include "mpi/selftest.h"
@@ -191,11 +192,11 @@ static int fabric_leave(void *self, bool late)
 /* Operations that were given up may still be open: windows can be freed only after the last request. */
 static int drain_rma(struct fabric *f)
 {
-    uint64_t deadline = clock_now_ns() + f->world.settings.start_ms * CLOCK_NS_PER_MS;
+    struct deadline deadline = deadline_in(clock_now_ns(), f->world.settings.start_ms);
     for (unsigned polls = 0; rma_open_ops(&f->rma) > 0; polls++) {
         struct port_event dropped[64];
         rma_progress(&f->rma, dropped, 64);
-        if (clock_now_ns() > deadline)
+        if (deadline_is_past(&deadline, clock_now_ns()))
             return error_set(BATON_EPEER, "%" PRIu32 " one-sided operations were still open at closing",
                              rma_open_ops(&f->rma));
         steps_pause(polls);

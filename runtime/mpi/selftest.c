@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/error.h"
 #include "mpi/mpi_error.h"
 #include "mpi/rma_batch.h"
@@ -57,9 +58,9 @@ static struct trial *trial_new(struct world *w, const struct windows *v)
     return t;
 }
 
-static uint64_t deadline_of(const struct world *w)
+static struct deadline deadline_for(const struct world *w)
 {
-    return clock_now_ns() + w->settings.start_ms * CLOCK_NS_PER_MS / 2; /* the agreement needs the rest */
+    return deadline_in(clock_now_ns(), w->settings.start_ms / 2); /* the agreement needs the rest */
 }
 
 static bool is_far(const struct world *w, uint32_t rank)
@@ -145,12 +146,12 @@ static int test(MPI_Request *request, int *done)
 /* Waits for this request alone. BATON_ETIMEDOUT leaves it open: the landing must stay. */
 static int await(const struct world *w, uint32_t peer, MPI_Request *request)
 {
-    uint64_t deadline = deadline_of(w);
+    struct deadline deadline = deadline_for(w);
     for (unsigned polls = 0;; polls++) {
         int done = 0, error = test(request, &done);
         if (error || done)
             return error;
-        if (clock_now_ns() > deadline)
+        if (deadline_is_past(&deadline, clock_now_ns()))
             return error_set(BATON_ETIMEDOUT, "a one-sided read from rank %" PRIu32 " did not complete", peer);
         steps_pause(polls);
     }
@@ -309,7 +310,7 @@ static int try_put(struct trial *t, const struct quirks *q, int round, bool *who
     struct shape s = shape_put(&t->rooms[to], round, q->put_is_remote ? pieces_put(q, round) : 0);
     MPI_Request request = MPI_REQUEST_NULL, telling = MPI_REQUEST_NULL, hearing = MPI_REQUEST_NULL;
     bool is_told = !is_far(t->w, to), is_heard = !is_far(t->w, from);
-    uint64_t deadline = deadline_of(t->w);
+    struct deadline deadline = deadline_for(t->w);
     int error = 0, rc = MPI_SUCCESS;
     if (!is_heard)
         rc = MPI_Irecv(&t->heard[round], 1, MPI_UINT32_T, (int)from, TAG_PUT, t->w->comm, &hearing);
@@ -334,7 +335,7 @@ static int try_put(struct trial *t, const struct quirks *q, int round, bool *who
         }
         if (is_told && is_sent && is_heard)
             return error;
-        if (clock_now_ns() > deadline)
+        if (deadline_is_past(&deadline, clock_now_ns()))
             return error_set(BATON_ETIMEDOUT,
                              "a one-sided write to rank %" PRIu32 " or from %" PRIu32 " did not complete", to, from);
         steps_pause(polls);

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/error.h"
 #include "mpi/mpi_error.h"
 
@@ -164,7 +165,7 @@ int steps_finish(struct steps *s, const char *step, int rc, MPI_Request *request
         s->is_lost = true;
         return mpi_error_set(BATON_EMPI, step, rc);
     }
-    uint64_t deadline = clock_now_ns() + s->settings->start_ms * CLOCK_NS_PER_MS;
+    struct deadline deadline = deadline_in(clock_now_ns(), s->settings->start_ms);
     for (unsigned polls = 0;; polls++) {
         int error = poll_step(s, request);
         if (error == 0)
@@ -173,7 +174,7 @@ int steps_finish(struct steps *s, const char *step, int rc, MPI_Request *request
             s->is_lost = true;
             return error;
         }
-        if (clock_now_ns() > deadline)
+        if (deadline_is_past(&deadline, clock_now_ns()))
             return give_up(s, step, s->settings->start_ms, "BATON_START_MS");
         steps_pause(polls);
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/error.h"
 #include "base/forked.h"
 #include "base/layout.h"
@@ -150,7 +151,7 @@ static int have_mpi(struct world *w, MPI_Comm *comm)
 static int duplicate(struct world *w, MPI_Comm comm)
 {
     MPI_Request request;
-    uint64_t deadline = clock_now_ns() + w->settings.start_ms * CLOCK_NS_PER_MS;
+    struct deadline deadline = deadline_in(clock_now_ns(), w->settings.start_ms);
     MPI_Comm_rank(comm, &w->rank);
     int rc = MPI_Comm_idup(comm, &w->comm, &request);
     const bool is_begun = rc == MPI_SUCCESS;
@@ -159,7 +160,7 @@ static int duplicate(struct world *w, MPI_Comm comm)
         rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         if (done)
             break;
-        if (clock_now_ns() > deadline) {
+        if (deadline_is_past(&deadline, clock_now_ns())) {
             w->steps.is_lost = true;
             return error_set(BATON_ETIMEDOUT,
                              "not all ranks of the communicator called baton_open within %" PRIu64

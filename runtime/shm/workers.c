@@ -57,8 +57,8 @@ struct copy_pool {
 };
 
 /*
- * A file that is mapped here may be another program's: of the one that the process runs by now, which had its descriptor,
- * or of one that was started in its place. The fence keeps the copy before the question.
+ * A file that is mapped here may be another program's: of the one that the process runs by now, which had its
+ * descriptor, or of one that was started in its place. The fence keeps the copy before the question.
  */
 static bool is_proved(const struct copy_job *job)
 {
