@@ -324,6 +324,11 @@ void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
+bool peer_is_known(const struct core *core, uint32_t rank)
+{
+    return core->peers->by_rank[rank] != NULL;
+}
+
 bool peer_is_lost(const struct core *core, uint32_t rank)
 {
     return core->peers->by_rank[rank] != NULL && core->peers->by_rank[rank]->lost;
