@@ -224,6 +224,16 @@ static bool fake_failed(const void *self)
     return ASKED(self, failed) != 0;
 }
 
+static void fake_net_close(void *self)
+{
+    ASKED(self, net_close);
+}
+
+static void fake_forget(void *self)
+{
+    ASKED(self, forget);
+}
+
 static struct net_counts fake_counts(const void *self)
 {
     ASKED(self, counts);
@@ -344,11 +354,6 @@ static int fake_leave_open(void *self, const char *why)
     return error_set(BATON_EPEER, "%s", why);
 }
 
-static void fake_forget(void *self)
-{
-    ASKED(self, forget);
-}
-
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static const struct path path = {.read = fake_read,
@@ -383,6 +388,8 @@ static const struct net net = {.name = "MPI",
                                .rings = fake_rings,
                                .ring = fake_ring,
                                .failed = fake_failed,
+                               .close = fake_net_close,
+                               .forget = fake_forget,
                                .counts = fake_counts,
                                .describe = fake_describe};
 static const struct world_calls world = {.bears_threads = true,
@@ -405,7 +412,6 @@ static const struct world_calls world = {.bears_threads = true,
                                          .finalize = fake_finalize,
                                          .close = fake_close,
                                          .leave_open = fake_leave_open,
-                                         .forget = fake_forget,
                                          .describe = fake_describe};
 
 void fakes_init(struct fakes *f)

@@ -18,13 +18,14 @@
 
 /*
  * All functions. Where tables share a name: `leave` and `close` are the world's, `leave_slot` is the handoff's.
- * `net_busy` and `net_move` are the net's, the others the port's.
+ * `net_busy`, `net_move` and `net_close` are the net's, the others the port's.
  */
 #define FAKES_NAMES                                                                                                    \
     send, raise, alive, sum, zero, read, board, move, settle, park, ended, progress, busy, write, enter, say_why,      \
         leave_slot, bind, word, told, take, hold, give_back, why, net_busy, net_move, room, sync, is_rung, rings,      \
-        ring, failed, counts, describe, agree, least, exchange, is_lost, start, expose, doorbell, selftest, meet_init, \
-        meet, meet_missing, meet_close, leave, silence, hurry, on_finalize, finalize, close, leave_open, forget
+        ring, failed, net_close, forget, counts, describe, agree, least, exchange, is_lost, start, expose, doorbell,   \
+        selftest, meet_init, meet, meet_missing, meet_close, leave, silence, hurry, on_finalize, finalize, close,      \
+        leave_open
 
 struct fakes {
     struct port port; /* its handoff is the one below */

@@ -102,8 +102,10 @@ static int make_segment(struct node_member *m, const struct world_segment *wish)
     m->bytes = g->pool_offset + wish->pool_bytes;
     m->mapped_bytes = m->bytes + HUGE;
     m->mapping = mmap(NULL, m->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (m->mapping == MAP_FAILED)
+    if (m->mapping == MAP_FAILED) {
+        m->mapping = NULL;
         return error_set(BATON_ESHM, "no memory for a segment");
+    }
     g->segment = (uint8_t *)m->mapping + (HUGE - (uintptr_t)m->mapping % HUGE) % HUGE;
     bell_init(ground_bell(g));
     m->pool = (struct path_region){(uintptr_t)g->segment + g->pool_offset, wish->pool_bytes, false};
@@ -118,7 +120,8 @@ static int start(void *self, const struct world_segment *wish)
     for (uint32_t i = 0; rc == 0 && i < m->node->num; i++) {
         const struct node_member *peer = &m->node->member[i];
         if (node_of(peer) == node_of(m))
-            m->peers[i] = (struct ground_peer){peer->fakes.ground.segment, peer->bytes, getpid(), i % m->node->a_node};
+            m->peers[i] =
+                (struct ground_peer){peer->fakes.ground.segment, peer->bytes, peer->process, i % m->node->a_node};
     }
     return rc;
 }
@@ -159,12 +162,19 @@ static int leave(void *self, bool late)
     return rc == BATON_EAGAIN && late ? error_set(BATON_ETIMEDOUT, "not all members have left") : rc;
 }
 
+static void unmap(struct node_member *m)
+{
+    if (m->mapping != NULL)
+        munmap(m->mapping, m->mapped_bytes);
+    m->mapping = NULL;
+}
+
 static int close_member(void *self, int local)
 {
     struct node_member *m = self;
     const int rc = agree(m, "close", local);
-    if (rc == 0 && m->mapping != NULL)
-        munmap(m->mapping, m->mapped_bytes);
+    if (rc == 0)
+        unmap(m);
     return rc;
 }
 
@@ -368,12 +378,14 @@ static void fill(struct node_member *m)
 
 void node_init(struct node *n, uint32_t num, uint32_t a_node)
 {
-    *n = (struct node){.num = num, .a_node = a_node, .mode = BATON_PROGRESS_THREAD};
+    *n = (struct node){.num = num, .a_node = a_node};
     pthread_mutex_init(&n->lock, NULL);
     pthread_cond_init(&n->all_came, NULL);
     for (uint32_t i = 0; i < num; i++) {
         n->member[i].node = n;
         n->member[i].self = i;
+        n->member[i].mode = BATON_PROGRESS_THREAD;
+        n->member[i].process = getpid();
         fill(&n->member[i]);
     }
 }
@@ -383,6 +395,7 @@ void node_fini(struct node *n)
     for (uint32_t i = 0; i < n->num; i++) {
         free_list(&n->member[i].first);
         free_list(&n->member[i].given);
+        unmap(&n->member[i]);
     }
     pthread_mutex_destroy(&n->lock);
     pthread_cond_destroy(&n->all_came);
@@ -393,7 +406,7 @@ static int find(void *arg, const struct opening *o, struct footing *out)
     struct node_member *m = arg;
     const int rc = agree(m, "open", o->local);
     if (rc == 0)
-        *out = (struct footing){&m->fakes.ground, &m->fakes.net, &m->fakes.world, m->node->mode};
+        *out = (struct footing){&m->fakes.ground, &m->fakes.net, &m->fakes.world, m->mode};
     return rc;
 }
 
@@ -403,4 +416,10 @@ int node_open(struct node_member *m, const baton_open_params_t *params, baton_t 
     if (rc == 0)
         m->b = *out;
     return rc;
+}
+
+void node_alone(struct node *n)
+{
+    for (uint32_t i = 0; i < n->num; i++)
+        n->member[i].b->on.world = NULL;
 }

@@ -4,6 +4,8 @@
  * world are filled here, all else is real (threads, copy workers, core). Steps of start and close wait for all members,
  * so each needs a thread of its own for these. Between members of different nodes all goes over the net, which copies
  * at once and tells of it in a later turn. It stands for MPI: a call of it in a turn that is lent ends the process.
+ *
+ * Once started, all members may be left without a world (node_alone). Then each closes by itself.
  */
 #ifndef BATON_TESTS_WITH_NODE_H
 #define BATON_TESTS_WITH_NODE_H
@@ -28,7 +30,9 @@ struct node_member {
     struct path_region pool;
     struct path_regions mine; /* addresses */
     bool is_here, has_left;
-    baton_t *b; /* once it is open */
+    baton_progress_mode_t mode; /* before it is open */
+    int process;                /* that its neighbours take it for; before it is started */
+    baton_t *b;                 /* once it is open */
     /* under the node's lock */
     struct node_item *first, *given;
     _Atomic uint32_t waiting, sent, moves; /* events; messages and legs over the net, so far */
@@ -36,7 +40,6 @@ struct node_member {
 
 struct node {
     uint32_t num, a_node; /* members; of each node, in order */
-    baton_progress_mode_t mode;
     pthread_mutex_t lock;
     pthread_cond_t all_came;
     uint32_t came, rounds; /* to the step under way; steps that are over */
@@ -50,5 +53,8 @@ void node_fini(struct node *n);
 
 /** As baton_open; all members at once. */
 int node_open(struct node_member *m, const baton_open_params_t *params, baton_t **out);
+
+/** All members are started: none has a world any more. What each stands on stays until node_fini. */
+void node_alone(struct node *n);
 
 #endif

@@ -52,7 +52,7 @@ static void on_silence(struct core *core, struct timer *t)
 
 static void contact_read(struct core *core, struct contact *c)
 {
-    const struct wire_row *row = &core->c.directory->rows[c->peer];
+    const struct directory_row *row = &core->c.directory->rows[c->peer];
     if (op_add(&core->ops, &c->op, OP_CONTACT) != 0) {
         contact_retry(core, c, contact_backoff(core, c));
         return;
@@ -118,7 +118,7 @@ static int regions_of(const struct wire_card *card, struct path_regions **out, s
 /* Checks a card field by field and compiles the plan; nothing is kept of one that fails. */
 static int card_take(struct core *core, struct contact *c, const uint8_t *data, uint32_t bytes, struct plan_why *why)
 {
-    const struct wire_row *row = &core->c.directory->rows[c->peer];
+    const struct directory_row *row = &core->c.directory->rows[c->peer];
     struct wire_card card;
     struct path_regions *regions = NULL;
     int rc = wire_card_decode(data, bytes, &card);

@@ -91,8 +91,12 @@ bool core_is_quiet(const struct core *core);
 bool core_is_given_up(const struct core *core);
 
 /**
- * This rank closes: from now on it finds out which rank is lost, whatever it had to do with that one. Every rank
- * watches rank 0 and its own node; rank 0 watches all, and tells them.
+ * This member leaves alone: tells so its neighbours, and all with which it had business. Its end is no loss to them.
+ */
+void core_tell_left(struct core *core, uint64_t now);
+/**
+ * This rank leaves its world of MPI: from now on it finds out which rank is lost, whatever it had to do with that one.
+ * Every rank watches rank 0 and its own node; rank 0 watches all, and tells them.
  */
 void core_leave(struct core *core, uint64_t now);
 /**

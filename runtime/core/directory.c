@@ -119,10 +119,44 @@ static void node_remove(struct directory *d, uint32_t rank)
     }
 }
 
+/* ---- hosts: of an engine's ranks most have the same -------------------------------------------------------------- */
+
+struct directory_host {
+    struct directory_host *next;
+    char name[];
+};
+
+/* The one of that name, made if there is none. NULL: no memory. */
+static const char *host_of(struct directory_engine *e, const char *name)
+{
+    struct directory_host *h = e->hosts;
+    while (h != NULL && strcmp(h->name, name) != 0)
+        h = h->next;
+    if (h != NULL)
+        return h->name;
+    const size_t bytes = strlen(name) + 1;
+    h = malloc(sizeof *h + bytes);
+    if (h == NULL)
+        return NULL;
+    memcpy(h->name, name, bytes);
+    LL_PREPEND(e->hosts, h);
+    return h->name;
+}
+
+static void hosts_free(struct directory_engine *e)
+{
+    struct directory_host *h, *next;
+    LL_FOREACH_SAFE(e->hosts, h, next)
+    {
+        free(h);
+    }
+}
+
 /* ---- engines ----------------------------------------------------------------------------------------------------- */
 
 static void engine_free(struct directory_engine *e)
 {
+    hosts_free(e);
     free(e->ranks);
     free(e->members);
     free(e);
@@ -163,9 +197,12 @@ static struct directory_engine *engine_create(struct directory *d, const struct 
         return NULL;
     }
     memcpy(e->name, row->engine, sizeof e->name);
+    e->tp = row->tp;
+    e->pp = row->pp;
     e->num_ranks = size;
+    e->verdicts = (baton_verdicts_t)row->verdicts;
     e->told = DIRECTORY_NONE;
-    e->life = row->life;
+    e->told_life = e->life = row->life;
     e->state = DIRECTORY_FORMING;
     for (uint32_t i = 0; i < size; i++)
         e->ranks[i] = DIRECTORY_NONE;
@@ -186,7 +223,7 @@ static int check_model(const struct directory *d, const struct directory_engine 
 {
     if (row->model == 0 || e->told == DIRECTORY_NONE)
         return 0;
-    const struct wire_row *other = &d->rows[e->told];
+    const struct directory_row *other = &d->rows[e->told];
     if (other->model != row->model) {
         snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in model, dtype, a size or a total",
                  row->engine, e->told, rank);
@@ -207,20 +244,20 @@ static int check_same(const struct directory *d, const struct directory_engine *
     uint32_t i = 0;
     while (e->ranks[i] == DIRECTORY_NONE)
         i++;
-    const struct wire_row *other = &d->rows[e->ranks[i]]; /* the first one met speaks for those before it */
-    if (other->verdicts != row->verdicts) {
+    const uint32_t other = e->ranks[i]; /* the first one met speaks for those before it */
+    if (e->verdicts != row->verdicts) {
         snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u differ in whom verdicts are told to",
-                 row->engine, e->ranks[i], rank);
+                 row->engine, other, rank);
         return BATON_EGEOMETRY;
     }
-    if (other->life != row->life) {
-        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u are of different lives", row->engine,
-                 e->ranks[i], rank);
+    if (e->told_life != row->life) {
+        snprintf(why->text, sizeof why->text, "engine %s: ranks %u and %u are of different lives", row->engine, other,
+                 rank);
         return BATON_EGEOMETRY;
     }
-    if (other->tp != row->tp || other->pp != row->pp) {
+    if (e->tp != row->tp || e->pp != row->pp) {
         snprintf(why->text, sizeof why->text, "engine %s: rank %u says tp %u pp %u, rank %u says tp %u pp %u",
-                 row->engine, e->ranks[i], other->tp, other->pp, rank, row->tp, row->pp);
+                 row->engine, other, e->tp, e->pp, rank, row->tp, row->pp);
         return BATON_EGEOMETRY;
     }
     const uint32_t there = e->ranks[(uint32_t)row->pp_rank * row->tp + row->tp_rank];
@@ -264,14 +301,27 @@ static int check_row(const struct directory *d, uint32_t rank, const struct wire
 }
 
 /* Its engine has it now. */
-static void enter(struct directory *d, struct directory_engine *e, uint32_t rank)
+static void enter(struct directory *d, struct directory_engine *e, uint32_t rank, const struct wire_row *row,
+                  const char *host)
 {
-    const struct wire_row *row = &d->rows[rank];
     const uint32_t index = (uint32_t)row->pp_rank * row->tp + row->tp_rank;
     struct plan_member *m = &e->members[index];
     *m = (struct plan_member){
         .num_boxes = row->num_boxes, .node = row->node, .package = row->package, .numa = row->numa};
     memcpy(m->box, row->box, sizeof m->box);
+    d->rows[rank] = (struct directory_row){.number = row->number,
+                                           .card_offset = row->card_offset,
+                                           .host = host,
+                                           .card_bytes = row->card_bytes,
+                                           .model = row->model,
+                                           .block_tokens = row->block_tokens,
+                                           .features = row->features,
+                                           .node = row->node,
+                                           .version = row->version,
+                                           .role = row->role,
+                                           .rules = row->rules,
+                                           .num_boxes = (uint8_t)row->num_boxes};
+    number_add(d, rank);
     e->ranks[index] = rank;
     d->engine_of[rank] = e->index;
     d->index_of[rank] = index;
@@ -302,7 +352,8 @@ int directory_join(struct directory *d, const uint8_t bytes[WIRE_ROW_BYTES], uin
         return rc;
     const uint32_t known = directory_find(d, row.engine);
     struct directory_engine *e = known != DIRECTORY_NONE ? d->engines[known] : engine_create(d, &row);
-    if (e == NULL || !node_add(d, rank, row.node)) {
+    const char *host = e != NULL ? host_of(e, row.host) : NULL;
+    if (host == NULL || !node_add(d, rank, row.node)) {
         snprintf(why->text, sizeof why->text, "no memory for rank %u", rank);
         if (e != NULL && e->num_joined == 0) {
             HASH_DELETE(by_name, d->named, e);
@@ -310,11 +361,9 @@ int directory_join(struct directory *d, const uint8_t bytes[WIRE_ROW_BYTES], uin
         }
         return BATON_ENOMEM;
     }
-    d->rows[rank] = row;
     d->num_free_ranks -= is_again;
     d->num_ranks += !is_again;
-    number_add(d, rank);
-    enter(d, e, rank);
+    enter(d, e, rank, &row, host);
     *out = rank;
     return 0;
 }

@@ -27,18 +27,39 @@
 
 enum directory_state { DIRECTORY_FORMING, DIRECTORY_WHOLE, DIRECTORY_GONE };
 
+/**
+ * What is known of one member alone. Its engine, its place there and how its cache is cut stand in directory_engine,
+ * once for all of its ranks or, as the planner takes them, in `members`.
+ */
+struct directory_row {
+    uint64_t number; /* the member's */
+    uint64_t card_offset;
+    const char *host; /* as it says; "": not known */
+    uint32_t card_bytes;
+    uint32_t model, block_tokens; /* 0: it has no cache */
+    uint32_t features;            /* WIRE_ROW_..., or 0 */
+    uint32_t node;
+    uint8_t version, role, rules; /* see wire/row.h */
+    uint8_t num_boxes;            /* 0: it has no cache */
+};
+
+struct directory_host;
+
 struct directory_engine {
     char name[BATON_ENGINE_NAME_MAX];
     uint32_t index; /* among the engines */
     enum directory_state state;
-    uint32_t num_ranks;          /* by its tp and pp */
+    uint32_t tp, pp, num_ranks;
     uint32_t num_joined;         /* of these, have come */
     uint32_t num_left;           /* of these, have gone again */
+    baton_verdicts_t verdicts;   /* whom they are told to */
+    uint64_t told_life;          /* by its ranks; 0: they name none */
     uint64_t life;               /* of this start of it; 0: not known before it is whole */
     uint32_t *ranks;             /* in order of (pp_rank, tp_rank): a rank's place here is its index. DIRECTORY_NONE: it
                                     has not come */
     struct plan_member *members; /* the same order */
     uint32_t told;               /* the first of its ranks that told of its model; DIRECTORY_NONE: none did */
+    struct directory_host *hosts;         /* their names, each once */
     struct directory_engine *prev, *next; /* gone: among `gone` */
     UT_hash_handle by_name;
 };
@@ -46,13 +67,13 @@ struct directory_engine {
 struct directory_node;
 
 struct directory {
-    uint32_t most;          /* members that can be there at a time */
-    uint32_t num_ranks;     /* all ranks are below it; between them may be free ones */
-    struct wire_row *rows;  /* by rank */
-    uint32_t *engine_of;    /* by rank: engine index; DIRECTORY_NONE: the rank is free */
-    uint32_t *index_of;     /* by rank: index in its engine */
-    uint32_t *next_on_node; /* by rank: the next rank of its node, the first after the last */
-    uint32_t *free_ranks;   /* those below num_ranks that are free: the last is given first */
+    uint32_t most;              /* members that can be there at a time */
+    uint32_t num_ranks;         /* all ranks are below it; between them may be free ones */
+    struct directory_row *rows; /* by rank */
+    uint32_t *engine_of;        /* by rank: engine index; DIRECTORY_NONE: the rank is free */
+    uint32_t *index_of;         /* by rank: index in its engine */
+    uint32_t *next_on_node;     /* by rank: the next rank of its node, the first after the last */
+    uint32_t *free_ranks;       /* those below num_ranks that are free: the last is given first */
     uint32_t num_free_ranks;
     uint32_t *by_number;       /* heads of chains of ranks, by their members' numbers: a rank + 1; 0: none */
     uint32_t *next_by_number;  /* by rank: the same */

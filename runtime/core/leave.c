@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * leave: see leave.h. Windows can be freed only by all ranks together. So a rank that closes must learn of any lost
- * rank, whether it had business with that rank or not, and all ranks must name the same one.
+ * leave: see leave.h. In a world of MPI, windows can be freed only by all ranks together. So a rank that closes must
+ * learn of any lost rank, whether it had business with that rank or not, and all ranks must name the same one.
  *
  * A rank that closes says so to rank 0 (LEAVE, once a beat). It watches rank 0 and the ranks of its node, by beats and
  * by the operating system. Rank 0 watches every rank as soon as one closes. At the first loss that a closing rank finds
@@ -9,6 +9,9 @@
  * subject). Rank 0 tells all. A rank that hears of the loss before it closes remembers it. The process of a rank that
  * closes without the others may end at any time, and that is no loss, even if it was taken for lost before its LEAVE
  * came.
+ *
+ * A member that stands in no such world leaves alone. It says so (LEAVE with itself as its subject) to its neighbours
+ * and to all with which it had business, once, and waits for no answer.
  */
 #include "core/leave.h"
 
@@ -117,6 +120,23 @@ int64_t core_loss(const struct core *core)
     return core->leaving->begun && core->leaving->lost != DIRECTORY_NONE ? (int64_t)core->leaving->lost : -1;
 }
 
+/* Neighbours take offers by words, and this rank need not know of that. */
+static bool may_know_me(const struct core *core, uint32_t rank)
+{
+    return rank != core->c.self && core->c.directory->engine_of[rank] != DIRECTORY_NONE && !peer_is_lost(core, rank) &&
+           !peer_has_left(core, rank) && (peer_is_known(core, rank) || !path_is_far(core->c.path[rank]));
+}
+
+void core_tell_left(struct core *core, uint64_t now)
+{
+    const struct directory *d = core->c.directory;
+    struct wire_message m = {.type = WIRE_LEAVE, .subject.member = d->rows[core->c.self].number};
+    core->now = now;
+    for (uint32_t i = 0; i < d->num_ranks; i++)
+        if (may_know_me(core, i))
+            post_send(core->post, i, &m);
+}
+
 void leave_on_loss(struct core *core, uint32_t rank)
 {
     if (core->leaving->watching && core->leaving->lost == DIRECTORY_NONE && !peer_has_left(core, rank))
@@ -136,8 +156,12 @@ void leave_on_message(struct core *core, uint32_t rank, const struct wire_messag
 {
     const bool is_alone = m->subject.member != 0;
     const uint32_t lost = is_alone ? directory_rank(core->c.directory, m->subject.member) : DIRECTORY_NONE;
-    if (is_alone && (lost == DIRECTORY_NONE || lost == rank)) {
-        post_refuse(core->post, rank, m, "its subject is no rank that it could have lost");
+    if (is_alone && lost == DIRECTORY_NONE) {
+        post_refuse(core->post, rank, m, "its subject is no member");
+        return;
+    }
+    if (lost == rank) { /* it stands in no world */
+        peer_leave(core, rank);
         return;
     }
     if (is_alone)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * leave: closing, seen from the protocol. Owns whether this rank closes, whether it watches the others meanwhile, and
- * the first rank found without which the world must close. core.c hands it LEAVE messages and losses; the
- * functions by which front/ closes (core_leave, core_loss) are in core.h.
+ * leave: how a member leaves, seen from the protocol. In a world of MPI it owns whether this rank closes, whether it
+ * watches the others meanwhile, and the first rank found without which the world must close. core.c hands it LEAVE
+ * messages and losses; the functions by which front/ closes (core_leave, core_loss, core_tell_left) are in core.h.
  */
 #ifndef BATON_CORE_LEAVE_H
 #define BATON_CORE_LEAVE_H

@@ -59,7 +59,7 @@ struct net_move {
 struct net {
     const char *name; /* of what it goes through, for sentences: "MPI" */
     /**
-     * To every peer; the net closes it. It may be copied once the world has been started. `read` and `board`:
+     * To every peer; without a `close`. It may be copied once the world has been started. `read` and `board`:
      * BATON_EINVAL where all peers are of this node, so that there is nothing to read through. Its `move` is NULL: the
      * two below take that place. `progress` hands out messages too. Bytes and words go on after `send` has failed for
      * good.
@@ -99,6 +99,14 @@ struct net {
 
     /** Whether messages, or the completion of what was begun, have failed for good. Logged when it happened. */
     bool (*failed)(const void *self);
+
+    /**
+     * Frees what net and ground stand for. Local. Only for a context without a world (core/world.h): where there is
+     * one, its own `close` does that, and this may be NULL.
+     */
+    void (*close)(void *self);
+    /** In a forked child: closes its copies of the descriptors, and touches nothing else. */
+    void (*forget)(void *self);
 
     /** Any thread. */
     struct net_counts (*counts)(const void *self);

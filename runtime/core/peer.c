@@ -61,11 +61,13 @@ void peers_watch(struct core *core, uint64_t heard_ns)
 
 void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size)
 {
-    const struct wire_row *row = &core->c.directory->rows[rank];
+    const struct directory *d = core->c.directory;
+    const struct directory_row *row = &d->rows[rank];
+    const char *engine = d->engines[d->engine_of[rank]]->name;
     if (row->host[0] != '\0')
-        snprintf(text, size, "rank %u (engine %s, host %s)", rank, row->engine, row->host);
+        snprintf(text, size, "rank %u (engine %s, host %s)", rank, engine, row->host);
     else
-        snprintf(text, size, "rank %u (engine %s, node %u)", rank, row->engine, row->node);
+        snprintf(text, size, "rank %u (engine %s, node %u)", rank, engine, row->node);
 }
 
 /* ---- beats ------------------------------------------------------------------------------------------------------- */
@@ -323,6 +325,11 @@ void peer_on_witness(struct core *core, uint32_t rank, const struct wire_message
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+bool peer_is_known(const struct core *core, uint32_t rank)
+{
+    return core->peers->by_rank[rank] != NULL;
+}
 
 bool peer_is_lost(const struct core *core, uint32_t rank)
 {

@@ -29,11 +29,13 @@ void peer_end(struct core *core, uint32_t rank);
 /** So that it can be held: 0 or BATON_ENOMEM. */
 int peer_know(struct core *core, uint32_t rank);
 
+/** There was business with it. */
+bool peer_is_known(const struct core *core, uint32_t rank);
 bool peer_is_lost(const struct core *core, uint32_t rank);
 bool peer_is_dead(const struct core *core, uint32_t rank);
 /** It is dead, and nothing that it sent or was asked for can land here any more. */
 bool peer_is_ended(const struct core *core, uint32_t rank);
-/** It said that it closes without the others, so its end is no loss. */
+/** It said that it leaves without the others, so its end is no loss. */
 void peer_leave(struct core *core, uint32_t rank);
 bool peer_has_left(const struct core *core, uint32_t rank);
 /**

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world: what all ranks of a world of MPI do together to start and to close. Each context is opened on one. A rank is
- * a peer (core/ground.h).
+ * world: what all ranks of a world of MPI do together, to start and to leave it. Each context is opened on one. A rank
+ * is a peer (core/ground.h).
  *
  * THREAD. The thread that opens, starts or closes the context. Where caches come late, whoever makes turns calls
  * `meet`, `expose`, `doorbell` and `selftest`, and agrees between them. A call that other threads may make says so.
@@ -91,7 +91,7 @@ struct world_calls {
     /** This rank closes, as its error sentence says: ends the meeting for all, and returns how it ended. */
     int (*meet_close)(void *self, uint64_t until_ns);
 
-    /* ---- close ---- */
+    /* ---- leaving ---- */
 
     /**
      * A barrier of all ranks that does not block: 0 once every rank has called it, BATON_EAGAIN before. Call it again
@@ -122,8 +122,6 @@ struct world_calls {
     int (*close)(void *self, int local);
     /** Frees nothing, since MPI may still use it: `why` says the reason (a rank is lost, say). BATON_EPEER. Local. */
     int (*leave_open)(void *self, const char *why);
-    /** In a forked child: closes its copies of the descriptors. Calls no MPI, and touches nothing else. */
-    void (*forget)(void *self);
 
     /** Ranks, nodes and segments, in lines of text. Any thread. */
     void (*describe)(const void *self, struct textbuf *out);

@@ -2,100 +2,88 @@
 /* closing: see closing.h. */
 #include "front/context.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 
-#define LOSS_GRACE_MS 2000 /* see closing.h */
+#define GIVEN_UP_MS 2000 /* see closing.h */
 
-void closing_init(struct closing *c)
+static bool is_alone(const struct baton *b)
 {
-    *c = (struct closing){.loss = -1};
+    return b->on.world == NULL;
+}
+
+void closing_prepare(struct baton *b)
+{
+    if (!is_alone(b))
+        departure_prepare(b);
 }
 
 void closing_begin(struct baton *b, uint64_t now)
 {
     core_shut(b->core, now);
-    if (b->state == CONTEXT_STARTED)
-        core_leave(b->core, now);
-    b->closing.begun = true;
-    b->closing.until_ns = b->closing.given_up_ns = now + b->settings.close_ms * CLOCK_NS_PER_MS;
-}
-
-static void wait_at_most(struct closing *c, uint64_t until_ns)
-{
-    if (until_ns < c->until_ns)
-        c->until_ns = until_ns;
-}
-
-/* Transfers with a lost rank may never come to rest, and the others will do so soon. */
-static void note_loss(struct baton *b, uint64_t now)
-{
-    struct closing *c = &b->closing;
-    int64_t lost = core_loss(b->core);
-    if (lost < 0 || lost == c->loss)
-        return;
-    if (c->loss < 0) {
-        c->loss_ns = now;
-        wait_at_most(c, now + LOSS_GRACE_MS * CLOCK_NS_PER_MS);
-    }
-    c->loss = lost;
-    char name[CORE_NAME_MAX], why[SNAPSHOT_WHY];
-    core_rank_name(b->core, (uint32_t)lost, name, sizeof name);
-    snprintf(why, sizeof why, "%s is lost", name);
-    snapshot_put_why(&b->snapshot, why);
-    log_line(&b->log, LOG_WARN, "closing without the other ranks: %s", why);
+    b->closing = (struct closing){
+        .begun = true, .until_ns = now + b->settings.quiet_ms * CLOCK_NS_PER_MS, .given_up_ns = UINT64_MAX};
+    if (!is_alone(b))
+        departure_begin(b, now);
 }
 
 /* Only calls that were given up are left. They may never become quiet. */
 static void note_given_up(struct baton *b, uint64_t now)
 {
-    const uint64_t until_ns = now + LOSS_GRACE_MS * CLOCK_NS_PER_MS;
+    const uint64_t until_ns = now + GIVEN_UP_MS * CLOCK_NS_PER_MS;
     if (!core_is_quiet(b->core) && core_is_given_up(b->core) && until_ns < b->closing.given_up_ns)
         b->closing.given_up_ns = until_ns;
 }
 
-/* This rank is quiet. It stays until every rank is, since they may need its answers. */
-static int leave(struct baton *b, uint64_t now, bool late)
+static void tell(struct baton *b, uint64_t now)
 {
-    struct closing *c = &b->closing;
-    int rc = c->leave_failed ? BATON_EAGAIN : b->on.world->leave(b->on.world->self, late);
-    if (rc == BATON_EAGAIN || rc == 0)
-        return rc;
-    snapshot_put_why(&b->snapshot, baton_errmsg());
-    log_line(&b->log, LOG_ERROR, "%s", baton_errmsg());
-    c->lost = late;
-    if (late)
-        return 0;
-    c->leave_failed = true; /* rank 0 cannot be reached; whether it is lost will be known soon */
-    wait_at_most(c, now + (b->settings.peer_ms + LOSS_GRACE_MS) * CLOCK_NS_PER_MS);
-    return BATON_EAGAIN;
+    core_tell_left(b->core, now);
+    b->closing.has_told = true;
 }
 
-/*
- * After the loss of a rank, this one stays for another beat, so that the ranks can tell each other what they know of
- * it.
- */
+/* It is at rest. What it tells its peers still has to go out. */
+static int leave_alone(struct baton *b, uint64_t now)
+{
+    if (!b->closing.has_told) {
+        tell(b, now);
+        return BATON_EAGAIN;
+    }
+    return b->on.net->path.busy(b->on.net->self) && now <= b->closing.until_ns ? BATON_EAGAIN : 0;
+}
+
 int closing_step(struct baton *b, uint64_t now)
 {
-    struct closing *c = &b->closing;
-    c->lost |= b->on.net->failed(b->on.net->self);
-    if (b->state == CONTEXT_STARTED)
-        note_loss(b, now);
+    const struct closing *c = &b->closing;
+    const uint64_t until_ns = is_alone(b) ? c->until_ns : departure_look(b, now);
     note_given_up(b, now);
-    bool late = now > c->until_ns;
-    if (!core_is_quiet(b->core) || b->on.net->path.busy(b->on.net->self))
-        return late || (!core_is_quiet(b->core) && now > c->given_up_ns) ? BATON_EPEER : BATON_EAGAIN;
-    if (b->state != CONTEXT_STARTED || c->lost)
-        return 0; /* start failed on every rank: there is nobody to wait for */
-    if (c->loss >= 0 && !late && now - c->loss_ns < b->settings.beat_ms * CLOCK_NS_PER_MS)
-        return BATON_EAGAIN;
-    c->lost = c->loss >= 0 || (c->leave_failed && late);
-    return c->lost ? 0 : leave(b, now, late);
+    const bool is_quiet = core_is_quiet(b->core);
+    if (!is_quiet || (b->on.net->path.busy(b->on.net->self) && !c->has_told)) {
+        if (now <= until_ns && (is_quiet || now <= c->given_up_ns))
+            return BATON_EAGAIN;
+        if (is_alone(b))
+            tell(b, now);
+        return BATON_EPEER;
+    }
+    return is_alone(b) ? leave_alone(b, now) : departure_step(b, now);
 }
 
-uint64_t closing_left_ms(const struct closing *c, uint64_t now)
+int closing_check(struct baton *b, int rest)
 {
-    return c->until_ns > now ? (c->until_ns - now) / CLOCK_NS_PER_MS : 0;
+    if (!is_alone(b))
+        return departure_check(b, rest);
+    if (rest == 0)
+        return 0;
+    error_set(BATON_EPEER, "transfers did not come to rest: nothing was freed, and the blocks of calls that have no "
+                           "answer may still be used");
+    log_line(&b->log, LOG_INFO, "%s", baton_errmsg());
+    return BATON_EPEER;
+}
+
+int closing_end(struct baton *b, int local)
+{
+    if (!is_alone(b))
+        return departure_end(b, local);
+    if (local == 0)
+        b->on.net->close(b->on.net->self);
+    return local;
 }

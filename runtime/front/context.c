@@ -109,7 +109,6 @@ static struct baton *context_create(const baton_open_params_t *params, const str
                              .limits = log_limits_create()};
     snprintf(b->log.engine, sizeof b->log.engine, "%.*s", BATON_ENGINE_NAME_MAX - 1, params->engine);
     reactor_init(&b->loop);
-    closing_init(&b->closing);
     stall_init(&b->stall);
     snapshot_init(&b->snapshot);
     mpsc_init(&b->submits, 2 * (uint32_t)settings->requests); /* calls, and words on them: cancel, ready, append */
@@ -277,7 +276,7 @@ static int forget(struct baton *b)
 {
     events_forget(&b->events);
     caller_fini(&b->caller);
-    b->on.world->forget(b->on.world->self);
+    b->on.net->forget(b->on.net->self);
     timeline_forget(b->log.timeline);
     return 0;
 }
@@ -288,36 +287,18 @@ int baton_close(baton_t *b)
         return error_set(BATON_EINVAL, "b must not be NULL");
     if (forked_is())
         return forget(b);
-    char why[SNAPSHOT_WHY];
     if (b->state == CONTEXT_LEFT)
         return error_set(BATON_ESTATE, "MPI was finalised before: call baton_close first");
-    if (b->on.world->on_finalize(b->on.world->self, NULL, NULL) != 0)
-        log_line(&b->log, LOG_WARN, "%s", baton_errmsg());
+    closing_prepare(b);
     int rc = reactor_stop(b);
     stall_watch_stop(b);
-    snapshot_why(&b->snapshot, why);
-    if (!b->on.world->silence(b->on.world->self) && rc == 0) {
-        rc = BATON_EPEER;
-        snprintf(why, sizeof why, "the doorbell's thread does not end");
-    }
-    if (rc != 0) /* a thread is inside MPI and still uses all of this: nothing is freed, the process is about to end */
-        return b->on.world->leave_open(b->on.world->self, why[0] != '\0' ? why : "transfers did not come to rest");
-    bool is_lost = start_forgo(b) != 0 || late_close(b) != 0;
-    if (is_lost)
-        snprintf(why, sizeof why, "%s", baton_errmsg());
-    bool alone =
-        is_lost ||
-        closing_is_alone(&b->closing); /* all ranks agree on this, so that no rank waits for the others in vain */
-    if (closing_has_begun(&b->closing))
-        b->on.world->hurry(b->on.world->self, closing_left_ms(&b->closing, clock_now_ns()));
-    int local = paths_destroy(b->paths);
+    rc = closing_check(b, rc);
+    if (rc != 0)
+        return rc;
+    rc = paths_destroy(b->paths);
     core_destroy(b->core);
     faults_destroy(b->faults);
-    if (alone)
-        rc = b->on.world->leave_open(b->on.world->self, why[0] != '\0' ? why : "the control channel failed");
-    else
-        rc = b->on.world->close(b->on.world->self,
-                                local); /* all ranks agree first: none frees what another may still read */
+    rc = closing_end(b, rc);
     if (rc != 0)
         cache_leave(b->cache);
     context_free(b);
@@ -355,7 +336,8 @@ int baton_describe(const baton_t *b, char *text, size_t size)
     if (b->state != CONTEXT_STARTED)
         return error_set(BATON_ESTATE, "describe after baton_start");
     struct textbuf out = {text, size, 0};
-    b->on.world->describe(b->on.world->self, &out);
+    if (b->on.world != NULL)
+        b->on.world->describe(b->on.world->self, &out);
     b->on.net->describe(b->on.net->self, &out);
     cache_describe(b->cache, &b->start.driver, &out);
     paths_describe(b->paths, &out);

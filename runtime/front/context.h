@@ -51,8 +51,8 @@ enum context_state {
 struct footing {
     const struct ground *ground;
     const struct net *net;
-    const struct world_calls *world;
-    baton_progress_mode_t mode; /* BATON_PROGRESS_THREAD or _CALLER */
+    const struct world_calls *world; /* NULL, from the end of start on: there is none, and the context closes alone */
+    baton_progress_mode_t mode;      /* BATON_PROGRESS_THREAD or _CALLER */
 };
 
 /** What it is opened with. */

@@ -68,29 +68,44 @@ void fleet_destroy(struct fleet *r)
 
 /* ---- changes ----------------------------------------------------------------------------------------------------- */
 
+/* The host of an engine's rank. The directory has each of its names once. */
+static const char *host_of(const struct directory *d, const struct directory_engine *from, uint32_t i)
+{
+    return d->rows[from->ranks[i]].host;
+}
+
+static bool shares_host(const struct directory *d, const struct directory_engine *from, uint32_t i)
+{
+    return i > 0 && host_of(d, from, i) == host_of(d, from, i - 1);
+}
+
 static struct fleet_engine *engine_create(const struct directory *d, uint32_t self, uint32_t index)
 {
     const struct directory_engine *from = d->engines[index];
-    const struct wire_row *first = &d->rows[from->ranks[0]];
-    struct fleet_engine *engine = calloc(1, sizeof *engine + from->num_ranks * sizeof engine->ranks[0]);
+    struct fleet_engine *engine;
+    const size_t bytes = sizeof *engine + from->num_ranks * sizeof engine->ranks[0];
+    size_t names = 0;
+    for (uint32_t i = 0; i < from->num_ranks; i++)
+        names += shares_host(d, from, i) ? 0 : strlen(host_of(d, from, i)) + 1;
+    engine = malloc(bytes + names);
     if (engine == NULL)
         return NULL;
     *engine = (struct fleet_engine){.life = from->life,
                                     .index = index,
-                                    .role = (baton_role_t)first->role,
-                                    .tp = first->tp,
-                                    .pp = first->pp,
+                                    .role = (baton_role_t)d->rows[from->ranks[0]].role,
+                                    .tp = from->tp,
+                                    .pp = from->pp,
                                     .num_ranks = from->num_ranks};
     memcpy(engine->name, from->name, sizeof engine->name);
+    char *name = (char *)engine + bytes;
     for (uint32_t i = 0; i < from->num_ranks; i++) {
-        const struct wire_row *row = &d->rows[from->ranks[i]];
         struct fleet_rank *rank = &engine->ranks[i];
-        *rank = (struct fleet_rank){.number = row->number,
+        *rank = (struct fleet_rank){.number = d->rows[from->ranks[i]].number,
+                                    .host = shares_host(d, from, i) ? rank[-1].host : name,
                                     .rank = from->ranks[i],
-                                    .pp_rank = row->pp_rank,
-                                    .tp_rank = row->tp_rank,
                                     .distance = directory_distance(d, self, from->ranks[i])};
-        memcpy(rank->host, row->host, sizeof rank->host);
+        if (rank->host == name)
+            name = stpcpy(name, host_of(d, from, i)) + 1;
         if (rank->distance < engine->ranks[engine->nearest].distance)
             engine->nearest = i;
     }

@@ -18,11 +18,10 @@
 #include "core/directory.h"
 
 struct fleet_rank {
-    uint64_t number; /* the member's */
-    uint32_t rank;   /* in the directory */
-    uint32_t pp_rank, tp_rank;
+    uint64_t number;           /* the member's */
+    const char *host;          /* behind the engine's ranks: neighbours in this order share one */
+    uint32_t rank;             /* in the directory */
     baton_distance_t distance; /* from this process */
-    char host[WIRE_HOST_MAX];
 };
 
 struct fleet_engine {
@@ -31,9 +30,9 @@ struct fleet_engine {
     uint32_t index; /* in the directory */
     baton_role_t role;
     uint32_t tp, pp, num_ranks;
-    uint32_t nearest; /* index of the nearest of its ranks; the lowest of several */
-    uint32_t uses;    /* the writer's: versions that have it */
-    struct fleet_rank ranks[];
+    uint32_t nearest;          /* index of the nearest of its ranks; the lowest of several */
+    uint32_t uses;             /* the writer's: versions that have it */
+    struct fleet_rank ranks[]; /* in order of pp_rank * tp + tp_rank */
 };
 
 struct fleet_version {

@@ -12,7 +12,7 @@
 #include "wire/card.h"
 
 /* The card of a rank of this node lies in its segment, which is mapped here. */
-static int find_memory(const struct wire_row *row, struct areas *areas, uint32_t rank, struct memory_near *near,
+static int find_memory(const struct directory_row *row, struct areas *areas, uint32_t rank, struct memory_near *near,
                        struct shm_segment *segment, struct shm_memory *memory)
 {
     const struct memory_segment where = {segment->mapped, segment->bytes, &segment->process};

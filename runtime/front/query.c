@@ -127,15 +127,16 @@ int baton_engines_sized(const baton_t *b, uint64_t *version, void *out, int max,
     return num;
 }
 
-static baton_engine_rank_t rank_of(const struct fleet_rank *rank)
+static baton_engine_rank_t rank_of(const struct fleet_engine *engine, uint32_t i)
 {
+    const struct fleet_rank *rank = &engine->ranks[i];
     baton_engine_rank_t out = {.number = rank->number,
-                               .pp_rank = rank->pp_rank,
-                               .tp_rank = rank->tp_rank,
+                               .pp_rank = i / engine->tp,
+                               .tp_rank = i % engine->tp,
                                .distance = rank->distance,
                                .world_rank = (int32_t)rank->rank};
-    _Static_assert(sizeof out.host == sizeof rank->host, "a host's name has one size");
-    memcpy(out.host, rank->host, sizeof out.host);
+    _Static_assert(sizeof out.host == WIRE_HOST_MAX, "a host's name has one size");
+    snprintf(out.host, sizeof out.host, "%s", rank->host);
     return out;
 }
 
@@ -150,7 +151,7 @@ int baton_engine_ranks_sized(const baton_t *b, const char *engine, void *out, in
     const struct fleet_engine *found = fleet_named(fleet_read(b->fleet, &place), engine);
     const int num = found != NULL ? (int)found->num_ranks : BATON_EENGINE;
     for (int i = 0; i < num && i < max; i++) {
-        const baton_engine_rank_t rank = rank_of(&found->ranks[i]);
+        const baton_engine_rank_t rank = rank_of(found, (uint32_t)i);
         sized_fill(&rank, sizeof rank, at(out, i, size), size);
     }
     fleet_done(b->fleet, place);

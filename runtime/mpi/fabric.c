@@ -231,12 +231,6 @@ static int fabric_leave_open(void *self, const char *why)
     return error_set(BATON_EPEER, "%s: no window was freed, leave by baton_exit", sentence);
 }
 
-static void fabric_forget(void *self)
-{
-    struct fabric *f = self;
-    doorbell_forget(&f->ringing.doorbell);
-}
-
 static int fabric_on_finalize(void *self, void (*hook)(void *arg), void *arg)
 {
     struct fabric *f = self;
@@ -350,7 +344,6 @@ static void fill(struct fabric *f)
                                     .finalize = fabric_finalize,
                                     .close = fabric_close,
                                     .leave_open = fabric_leave_open,
-                                    .forget = fabric_forget,
                                     .describe = fabric_describe};
 }
 

@@ -134,6 +134,12 @@ static void net_ring(void *self)
     ringing_flush(&f->ringing, &f->world);
 }
 
+static void net_forget(void *self)
+{
+    struct fabric *f = self;
+    doorbell_forget(&f->ringing.doorbell);
+}
+
 /* ---- description ------------------------------------------------------------------------------------------------- */
 
 static void describe_far_windows(const struct fabric *f, struct textbuf *p)
@@ -214,6 +220,7 @@ void fabric_fill_net(struct fabric *f)
                           .rings = net_rings,
                           .ring = net_ring,
                           .failed = net_failed,
+                          .forget = net_forget,
                           .counts = net_counts,
                           .describe = net_describe};
 }

@@ -58,7 +58,7 @@ static inline const struct directory_engine *my_engine(const struct core *core)
 
 static inline baton_verdicts_t mode_of(const struct core *core)
 {
-    return (baton_verdicts_t)core->c.directory->rows[core->c.self].verdicts;
+    return core->c.directory->engines[core_engine(core)]->verdicts;
 }
 
 static inline uint32_t leader(const struct core *core)

@@ -70,7 +70,7 @@
     /* 17 to 19: about a third rank, the subject */                                                                    \
     TYPE(17, INQUIRY, subject, 1)   /* to a rank of the subject's node: is it dead? */                                 \
     TYPE(18, WITNESS, subject, 1)   /* the answer */                                                                   \
-    TYPE(19, LEAVE, subject, 1)     /* I close; with a subject: without the others, since that rank is lost */         \
+    TYPE(19, LEAVE, subject, 1)     /* I close; with a subject: alone, since that rank is lost, or is this one */      \
     TYPE(20, ENDED, ended, 1)       /* the answer to DONE, CANCEL and RELEASE: these wants' ends are known */
 
 #define WIRE_BODIES(BODY)                                                                                              \

@@ -474,10 +474,28 @@ static void test_senseless_messages_of_closing(void **state)
     WORLD(w, six);
     world_run(&w, 10 * MS);
     say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject.member = 1077}); /* nobody */
-    say(&w, 2, 0, (struct wire_message){.type = WIRE_LEAVE, .subject.member = 1002}); /* itself */
-    assert_int_equal(world_stats(&w, 0).messages_bad, 2);
+    assert_int_equal(world_stats(&w, 0).messages_bad, 1);
     close_rank(&w, 0);
     assert_int_equal(core_loss(core_of(&w, 0)), -1);
+    world_fini(&w);
+}
+
+/* It says so to those that may know it, but for one that has left itself. */
+static void test_a_member_leaves_alone(void **state)
+{
+    (void)state;
+    WORLD(w, apart);
+    world_offer(&w, 0, "key", 0, 1, 8, 60000);
+    world_offer(&w, 1, "key", 0, 1, 8, 60000);
+    baton_id_t d = world_want(&w, 2, "P", "key", 4, 1, 8, 60000);
+    world_run(&w, w.now + 500 * MS);
+    DONE(&w, 2, d);
+    core_tell_left(core_of(&w, 0), w.now);
+    world_run(&w, w.now + 10 * MS);
+    assert_true(peer_has_left(core_of(&w, 2), 0) && !peer_has_left(core_of(&w, 2), 1));
+    core_tell_left(core_of(&w, 2), w.now);
+    world_run(&w, w.now + 10 * MS);
+    assert_true(peer_has_left(core_of(&w, 1), 2) && !peer_has_left(core_of(&w, 0), 2));
     world_fini(&w);
 }
 
@@ -505,6 +523,7 @@ int main(void)
         cmocka_unit_test(test_the_reason_of_a_rank_that_closed_counts),
         cmocka_unit_test(test_lost_messages_of_closing_are_sent_again),
         cmocka_unit_test(test_senseless_messages_of_closing),
+        cmocka_unit_test(test_a_member_leaves_alone),
     };
     return WORLD_ALL_WAYS(tests);
 }

@@ -102,7 +102,7 @@ static void test_a_verdict_that_names_a_stranger(void **state)
     (void)state;
     WORLD(w, two_to_two);
     struct core *core = w.ranks[3].core;
-    const struct wire_row *rows = core->c.directory->rows;
+    const struct directory_row *rows = core->c.directory->rows;
     const uint64_t members[] = {UINT64_MAX, rows[0].number, rows[2].number};
     for (uint32_t i = 0; i < 3; i++) {
         struct wire_message m = {.type = WIRE_VERDICT,

@@ -194,7 +194,7 @@ static int fake_zero(void *self, const struct plan_transfer *transfer, uint64_t 
 static enum port_alive fake_alive(void *self, uint32_t peer)
 {
     struct world_rank *r = self;
-    const struct wire_row *rows = r->world->directory->rows;
+    const struct directory_row *rows = r->world->directory->rows;
     if (rows[r->rank].node != rows[peer].node)
         return PORT_UNKNOWN;
     return r->world->ranks[peer].is_dead ? PORT_DEAD : PORT_ALIVE;

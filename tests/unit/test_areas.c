@@ -20,7 +20,7 @@ enum { RANKS = 4, NEIGHBOURS = 3, PLACES = 3, SLOTS = 8, BOARD = 4096, AREA = 81
 
 static const struct logger quiet = {.level = LOG_NONE};
 static struct ground_peer peers[RANKS];
-static struct wire_row rows[RANKS];
+static struct directory_row rows[RANKS];
 static uint32_t by_number[2], next_by_number[RANKS];
 static struct directory_engine engine = {.name = "e", .life = 7}, *engines[] = {&engine};
 static struct directory directory = {.num_ranks = RANKS,
@@ -42,7 +42,7 @@ static int make(void **state)
     by_number[0] = by_number[1] = 0;
     for (uint32_t i = 0; i < RANKS; i++) {
         peers[i] = (struct ground_peer){0};
-        rows[i] = (struct wire_row){.number = 0x1000 + 7 * i};
+        rows[i] = (struct directory_row){.number = 0x1000 + 7 * i};
         next_by_number[i] = by_number[rows[i].number & 1];
         by_number[rows[i].number & 1] = i + 1;
         if (i == 2)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comes_to_rest: when closing waits, and for how long (front/closing.c). Core, net and world are made up. */
+/*
+ * comes_to_rest: when closing waits, for how long, and what it then does (front/closing.c, front/departure.c). Core,
+ * net and world are made up.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,17 +15,19 @@
 #include "unit/with_front.h"
 #include "with_fakes.h"
 #include "with_heard.h"
+#include "with_set_clock.h"
 
 #define BEGAN_NS (100 * CLOCK_NS_PER_S)
 #define CLOSE_MS 30000
 #define PEER_MS 5000
 #define BEAT_MS 500
 #define GRACE_MS 2000
+#define QUIET_MS 1000
 
 /* What they say, and what they were asked. */
 static struct {
     int leave;
-    unsigned shut, left, asked, asked_late;
+    unsigned shut, left, told, asked, asked_late;
     char why[SNAPSHOT_WHY];
 } they;
 
@@ -38,6 +43,13 @@ void core_leave(struct core *core, uint64_t now)
     (void)core;
     assert_int_equal(now, BEGAN_NS);
     they.left++;
+}
+
+void core_tell_left(struct core *core, uint64_t now)
+{
+    (void)core;
+    assert_true(now > BEGAN_NS);
+    they.told++;
 }
 
 void core_rank_name(const struct core *core, uint32_t rank, char *text, size_t size)
@@ -60,11 +72,17 @@ void snapshot_put_why(struct snapshot *s, const char *why)
     snprintf(they.why, sizeof they.why, "%s", why);
 }
 
+void snapshot_why(struct snapshot *s, char out[SNAPSHOT_WHY])
+{
+    (void)s;
+    snprintf(out, SNAPSHOT_WHY, "%s", they.why);
+}
+
 static struct fakes fakes;
 static struct baton b;
 
-/* A context that begins to close: quiet, and every rank has left. */
-static void begin(enum context_state state)
+/* A context that begins to close: quiet, and where it has a world, every rank has left. */
+static void begin_on(bool has_world, enum context_state state)
 {
     memset(&they, 0, sizeof they);
     memset(&heard, 0, sizeof heard);
@@ -76,16 +94,25 @@ static void begin(enum context_state state)
     b.settings.close_ms = CLOSE_MS;
     b.settings.peer_ms = PEER_MS;
     b.settings.beat_ms = BEAT_MS;
+    b.settings.quiet_ms = QUIET_MS;
     b.log = (struct logger){.level = LOG_WARN, .sink = hear};
     b.state = state;
-    closing_init(&b.closing);
+    if (!has_world)
+        b.on.world = NULL;
+    closing_prepare(&b);
+    assert_int_equal(fakes.asked.on_finalize, has_world);
     assert_false(closing_has_begun(&b.closing));
     closing_begin(&b, BEGAN_NS);
     assert_true(closing_has_begun(&b.closing));
     assert_int_equal(they.shut, 1);
-    assert_int_equal(they.left, state == CONTEXT_STARTED);
-    assert_false(closing_is_alone(&b.closing));
-    assert_int_equal(closing_left_ms(&b.closing, BEGAN_NS), CLOSE_MS);
+    assert_int_equal(they.left, has_world && state == CONTEXT_STARTED);
+}
+
+static void begin(enum context_state state)
+{
+    begin_on(true, state);
+    assert_false(b.closing.departure.is_lost);
+    assert_int_equal(b.closing.departure.until_ns, BEGAN_NS + CLOSE_MS * CLOCK_NS_PER_MS);
 }
 
 static int step(uint64_t ms)
@@ -106,13 +133,11 @@ static void test_all_leave(void **state)
     begin(CONTEXT_STARTED);
     they.leave = BATON_EAGAIN;
     assert_int_equal(step(1), BATON_EAGAIN);
-    assert_int_equal(closing_left_ms(&b.closing, BEGAN_NS + 10 * CLOCK_NS_PER_MS), CLOSE_MS - 10);
-    assert_int_equal(closing_left_ms(&b.closing, BEGAN_NS + (CLOSE_MS + 1) * CLOCK_NS_PER_MS), 0);
     they.leave = 0;
     assert_int_equal(step(2), 0);
     assert_int_equal(they.asked, 2);
     assert_int_equal(they.asked_late, 0);
-    assert_false(closing_is_alone(&b.closing));
+    assert_false(b.closing.departure.is_lost);
     assert_int_equal(heard.num_lines, 0);
 }
 
@@ -142,7 +167,7 @@ static void test_others_do_not_come(void **state)
     they.leave = BATON_ETIMEDOUT;
     assert_int_equal(step(CLOSE_MS + 1), 0);
     assert_int_equal(they.asked_late, 1);
-    assert_true(closing_is_alone(&b.closing));
+    assert_true(b.closing.departure.is_lost);
     assert_string_equal(they.why, "nobody hears");
     assert_int_equal(heard.num_lines, 1);
 }
@@ -159,7 +184,7 @@ static void test_a_start_that_failed(void **state)
     assert_int_equal(step(2), 0);
     assert_int_equal(they.asked, 0);
     assert_int_equal(heard.num_lines, 0);
-    assert_false(closing_is_alone(&b.closing));
+    assert_false(b.closing.departure.is_lost);
 }
 
 /* The control channel is lost: nobody can be told. */
@@ -170,10 +195,10 @@ static void test_nobody_can_be_told(void **state)
     fakes.says.failed = true;
     assert_int_equal(step(1), 0);
     assert_int_equal(they.asked, 0);
-    assert_true(closing_is_alone(&b.closing));
+    assert_true(b.closing.departure.is_lost);
     fakes.says.failed = false; /* once is enough */
     assert_int_equal(step(2), 0);
-    assert_true(closing_is_alone(&b.closing));
+    assert_true(b.closing.departure.is_lost);
 }
 
 /* A rank is lost: this one stays for another beat, then goes without the others. */
@@ -194,7 +219,7 @@ static void test_a_loss(void **state)
     assert_string_equal(they.why, "rank 7 is lost");
     assert_int_equal(heard.num_lines, 2);
     assert_int_equal(comes_to(200 + BEAT_MS - 1), 0);
-    assert_true(closing_is_alone(&b.closing));
+    assert_true(b.closing.departure.is_lost);
     assert_int_equal(they.asked, 1); /* before the loss */
 }
 
@@ -206,7 +231,7 @@ static void test_a_loss_and_what_is_under_way(void **state)
     front.says.core_is_quiet = false;
     front.says.core_loss = 3;
     assert_int_equal(step(1000), BATON_EAGAIN);
-    assert_int_equal(closing_left_ms(&b.closing, BEGAN_NS + 1000 * CLOCK_NS_PER_MS), GRACE_MS);
+    assert_int_equal(b.closing.departure.until_ns, BEGAN_NS + (1000 + GRACE_MS) * CLOCK_NS_PER_MS);
     front.says.core_loss = 4;
     assert_int_equal(step(2000), BATON_EAGAIN);
     assert_int_equal(comes_to(1000 + GRACE_MS), BATON_EPEER);
@@ -218,7 +243,7 @@ static void test_a_loss_and_what_is_under_way(void **state)
     begin(CONTEXT_STARTED); /* a beat is not waited for then either */
     front.says.core_loss = 3;
     assert_int_equal(step(CLOSE_MS + 1), 0);
-    assert_true(closing_is_alone(&b.closing));
+    assert_true(b.closing.departure.is_lost);
 }
 
 /* Only calls that were given up are left: 2 s for these too, from when they were alone. */
@@ -257,7 +282,7 @@ static void test_calls_that_were_given_up_and_end(void **state)
     assert_int_equal(they.asked_late, 0);
     they.leave = 0;
     assert_int_equal(step(CLOSE_MS), 0);
-    assert_false(closing_is_alone(&b.closing));
+    assert_false(b.closing.departure.is_lost);
 }
 
 /* Rank 0 cannot be told: whether it is lost is known within BATON_PEER_MS, and this rank stays quiet until then. */
@@ -271,9 +296,9 @@ static void test_rank_0_cannot_be_told(void **state)
     assert_int_equal(heard.num_lines, 1);
     assert_int_equal(step(2000), BATON_EAGAIN);
     assert_int_equal(they.asked, 1); /* after an error it is not asked again */
-    assert_false(closing_is_alone(&b.closing));
+    assert_false(b.closing.departure.is_lost);
     assert_int_equal(comes_to(1000 + PEER_MS + GRACE_MS), 0);
-    assert_true(closing_is_alone(&b.closing));
+    assert_true(b.closing.departure.is_lost);
     assert_int_equal(they.asked, 1);
     begin(CONTEXT_STARTED);
     they.leave = BATON_EMPI;
@@ -281,7 +306,116 @@ static void test_rank_0_cannot_be_told(void **state)
     front.says.core_loss = 0; /* it is */
     assert_int_equal(step(2000), BATON_EAGAIN);
     assert_int_equal(comes_to(2000 + BEAT_MS - 1), 0);
-    assert_true(closing_is_alone(&b.closing));
+    assert_true(b.closing.departure.is_lost);
+}
+
+/* ---- after the last turn ----------------------------------------------------------------------------------------- */
+
+/* What is left of the time bounds the steps that follow, and all agree on what they come to. */
+static void test_a_departure_ends(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    now_ns = BEGAN_NS + 10 * CLOCK_NS_PER_MS;
+    assert_int_equal(closing_check(&b, 0), 0);
+    assert_int_equal(fakes.left_ms, CLOSE_MS - 10);
+    assert_true(fakes.asked.silence == 1 && front.asked.start_forgo == 1 && front.asked.late_close == 1);
+    assert_int_equal(closing_end(&b, BATON_EPEER), BATON_EPEER);
+    assert_true(fakes.asked.close == 1 && fakes.asked.leave_open == 0);
+    now_ns = BEGAN_NS + (CLOSE_MS + 1) * CLOCK_NS_PER_MS;
+    assert_int_equal(closing_check(&b, 0), 0);
+    assert_int_equal(fakes.left_ms, 0);
+    assert_int_equal(closing_end(&b, 0), 0);
+    assert_int_equal(fakes.asked.net_close, 0); /* the world's close did it */
+}
+
+/* Nothing is freed: the sentence is the one that is known, or says that this rank is not at rest. */
+static void test_a_departure_without_rest(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    assert_int_equal(closing_check(&b, BATON_EPEER), BATON_EPEER);
+    assert_string_equal(baton_errmsg(), "transfers did not come to rest");
+    snapshot_put_why(NULL, "rank 3 is lost");
+    assert_int_equal(closing_check(&b, BATON_EPEER), BATON_EPEER);
+    assert_string_equal(baton_errmsg(), "rank 3 is lost");
+    fakes.says.silence = false;
+    assert_int_equal(closing_check(&b, 0), BATON_EPEER);
+    assert_string_equal(baton_errmsg(), "the doorbell's thread does not end");
+    assert_true(fakes.asked.leave_open == 3 && fakes.asked.hurry == 0 && front.asked.start_forgo == 0);
+}
+
+/* A rank or the channel is lost: all but MPI's is freed, and no collective follows. */
+static void test_a_departure_without_the_others(void **state)
+{
+    (void)state;
+    begin(CONTEXT_STARTED);
+    fakes.says.failed = true;
+    assert_int_equal(step(1), 0);
+    assert_int_equal(closing_check(&b, 0), 0);
+    assert_int_equal(closing_end(&b, 0), BATON_EPEER);
+    assert_string_equal(baton_errmsg(), "the control channel failed");
+    begin(CONTEXT_STARTED);
+    front.says.late_close = error_set(BATON_EPEER, "rank 2 has ended");
+    assert_int_equal(closing_check(&b, 0), 0);
+    assert_int_equal(closing_end(&b, 0), BATON_EPEER);
+    assert_string_equal(baton_errmsg(), "rank 2 has ended");
+    assert_true(fakes.asked.leave_open == 1 && fakes.asked.close == 0);
+}
+
+/* ---- without a world --------------------------------------------------------------------------------------------- */
+
+/* It tells its peers once it is at rest, and goes as soon as that is sent. */
+static void test_alone(void **state)
+{
+    (void)state;
+    begin_on(false, CONTEXT_STARTED);
+    front.says.core_is_quiet = false;
+    assert_int_equal(step(10), BATON_EAGAIN);
+    assert_int_equal(they.told, 0);
+    front.says.core_is_quiet = true;
+    assert_int_equal(step(20), BATON_EAGAIN);
+    assert_int_equal(they.told, 1);
+    fakes.says.net_busy = true;
+    assert_int_equal(step(30), BATON_EAGAIN);
+    fakes.says.net_busy = false;
+    assert_int_equal(step(31), 0);
+    assert_int_equal(they.told, 1);
+    assert_int_equal(closing_check(&b, 0), 0);
+    assert_int_equal(closing_end(&b, 0), 0);
+    assert_int_equal(fakes.asked.net_close, 1);
+    assert_true(they.asked == 0 && front.asked.core_loss == 0 && front.asked.late_close == 0 &&
+                fakes.asked.silence == 0 && fakes.asked.hurry == 0);
+    assert_int_equal(heard.num_lines, 0);
+}
+
+/* What it tells does not go out: its blocks are quiet all the same. */
+static void test_alone_and_nobody_can_be_told(void **state)
+{
+    (void)state;
+    begin_on(false, CONTEXT_STARTED);
+    assert_int_equal(step(20), BATON_EAGAIN);
+    fakes.says.net_busy = true;
+    assert_int_equal(comes_to(QUIET_MS), 0);
+}
+
+/* It does not come to rest: quiet_ms, and nothing is freed. Peers are told. */
+static void test_alone_without_rest(void **state)
+{
+    (void)state;
+    begin_on(false, CONTEXT_STARTED);
+    front.says.core_is_quiet = false;
+    assert_int_equal(comes_to(QUIET_MS), BATON_EPEER);
+    assert_int_equal(they.told, 1);
+    assert_int_equal(closing_check(&b, BATON_EPEER), BATON_EPEER);
+    assert_non_null(strstr(baton_errmsg(), "transfers did not come to rest: nothing was freed"));
+    assert_int_equal(fakes.asked.net_close, 0);
+    begin_on(false, CONTEXT_STARTED); /* what is under way in the net may touch blocks too */
+    fakes.says.net_busy = true;
+    assert_int_equal(comes_to(QUIET_MS), BATON_EPEER);
+    begin_on(false, CONTEXT_STARTED); /* a driver still uses memory of the segment */
+    assert_int_equal(closing_end(&b, BATON_EPEER), BATON_EPEER);
+    assert_int_equal(fakes.asked.net_close, 0);
 }
 
 int main(void)
@@ -297,6 +431,12 @@ int main(void)
         cmocka_unit_test(test_calls_that_were_given_up),
         cmocka_unit_test(test_calls_that_were_given_up_and_end),
         cmocka_unit_test(test_rank_0_cannot_be_told),
+        cmocka_unit_test(test_a_departure_ends),
+        cmocka_unit_test(test_a_departure_without_rest),
+        cmocka_unit_test(test_a_departure_without_the_others),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_alone_and_nobody_can_be_told),
+        cmocka_unit_test(test_alone_without_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,18 +6,21 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/peer.h"
 #include "with_geometry.h"
 #include "with_node.h"
 #include "with_regions.h"
@@ -103,7 +106,7 @@ static void both(void *(*run)(void *arg))
 }
 
 /* So many engines, of which so many share a node. */
-static void up(unsigned num, uint32_t a_node, uint32_t flags)
+static void prepare(unsigned num, uint32_t a_node, uint32_t flags)
 {
     num_engines = num;
     node_init(&node, num, a_node);
@@ -112,10 +115,20 @@ static void up(unsigned num, uint32_t a_node, uint32_t flags)
         engines[i].role = i == PREFILL ? BATON_ROLE_PREFILL : BATON_ROLE_DECODE;
         engines[i].flags = flags;
     }
+}
+
+static void start(void)
+{
     both(bring_up);
     for (unsigned i = 0; i < num_engines; i++)
         if (engines[i].opened != 0 || engines[i].started != 0)
             fail_msg("%s: %s", names[i], engines[i].sentence);
+}
+
+static void up(unsigned num, uint32_t a_node, uint32_t flags)
+{
+    prepare(num, a_node, flags);
+    start();
 }
 
 static void down(void)
@@ -151,17 +164,18 @@ static baton_event_t done(const struct engine *e, baton_event_type_t type)
     return event;
 }
 
-/* One hand-off: bytes of the offered blocks arrive in the wanted ones, by that path. */
-static void hand_off(unsigned number, unsigned decode, baton_mode_t mode, baton_path_t path)
+static void offer_blocks(const struct engine *e, const char *key)
 {
-    const struct engine *from = &engines[PREFILL], *to = &engines[decode];
-    char key[BATON_KEY_MAX];
-    snprintf(key, sizeof key, "request-%u", number);
     const baton_offer_params_t offer = {.size = sizeof offer,
                                         .key = key,
                                         .num_tables = 1,
                                         .tables = {{.blocks = offered, .num_blocks = TABLE}},
                                         .num_tokens = TABLE * BLOCK_TOKENS};
+    assert_int_equal(baton_offer(e->b, &offer, NULL), 0);
+}
+
+static void want_blocks(const struct engine *e, const char *key, baton_mode_t mode)
+{
     const baton_want_params_t want = {.size = sizeof want,
                                       .key = key,
                                       .engine = names[PREFILL],
@@ -169,15 +183,24 @@ static void hand_off(unsigned number, unsigned decode, baton_mode_t mode, baton_
                                       .num_tables = 1,
                                       .tables = {{.blocks = wanted, .num_blocks = TABLE}},
                                       .num_tokens = TABLE * BLOCK_TOKENS};
+    assert_int_equal(baton_want(e->b, &want, NULL), 0);
+}
+
+/* One hand-off: bytes of the offered blocks arrive in the wanted ones, by that path. */
+static void hand_off(unsigned number, unsigned decode, baton_mode_t mode, baton_path_t path)
+{
+    const struct engine *from = &engines[PREFILL], *to = &engines[decode];
+    char key[BATON_KEY_MAX];
+    snprintf(key, sizeof key, "request-%u", number);
     for (unsigned i = 0; i < TABLE; i++) {
         memset(block(from, offered[i]), (int)(number * TABLE + i + 1), from->block_bytes);
         memset(block(to, wanted[i]), 0, to->block_bytes);
     }
     if (number % 2 == 0) /* they meet in either order */
-        assert_int_equal(baton_offer(from->b, &offer, NULL), 0);
-    assert_int_equal(baton_want(to->b, &want, NULL), 0);
+        offer_blocks(from, key);
+    want_blocks(to, key, mode);
     if (number % 2 == 1)
-        assert_int_equal(baton_offer(from->b, &offer, NULL), 0);
+        offer_blocks(from, key);
     const baton_event_t event = done(to, BATON_EVENT_WANT);
     assert_int_equal(event.bytes, TABLE * to->block_bytes);
     assert_int_equal(event.path_bytes[path], event.bytes);
@@ -465,6 +488,131 @@ static void test_members_agree(void **state)
     node_fini(&node);
 }
 
+/* ---- without a world --------------------------------------------------------------------------------------------- */
+
+#define LONG_MS 20000 /* quiet_ms where closing must not need it */
+
+/* Of a context without a world, whose ground and net are closed with it, unless something still uses them. */
+static uint64_t close_alone(unsigned which, int result)
+{
+    const uint64_t began = clock_now_ns();
+    const int rc = baton_close(engines[which].b);
+    const uint64_t ms = (clock_now_ns() - began) / CLOCK_NS_PER_MS;
+    print_message("%s closes alone: %s after %d ms\n", names[which], baton_strerror(rc), (int)ms);
+    assert_int_equal(rc, result);
+    assert_int_equal(node.member[which].fakes.asked.net_close, rc == 0);
+    return ms;
+}
+
+static uint64_t messages_received(const struct engine *e)
+{
+    baton_stats_t stats = {.size = sizeof stats};
+    assert_int_equal(baton_stats(e->b, &stats), 0);
+    return stats.messages_received;
+}
+
+/* Whether that engine's rank knows that the other has left. */
+static bool knows_of_leave(const struct engine *e, uint32_t peer)
+{
+    struct turns *t = &e->b->loop.turns;
+    assert_true(owned_take(&t->lock, clock_now_ns() + 60 * CLOCK_NS_PER_S)); /* whoever makes turns */
+    const bool knows = peer_has_left(e->b->core, peer);
+    owned_give(&t->lock);
+    return knows;
+}
+
+/* Offers are retracted, calls end at both sides, and the peer hears who has left. */
+static void close_with_open_calls(uint32_t a_node, baton_path_t path)
+{
+    const uint64_t until = clock_now_ns() + 60 * CLOCK_NS_PER_S;
+    char text[4096];
+    tune("quiet_ms", "20000");
+    up(2, a_node, 0);
+    tune("quiet_ms", NULL);
+    node_alone(&node);
+    hand_off(0, DECODE, BATON_MODE_PULL, path);
+    assert_in_range(baton_describe(engines[DECODE].b, text, sizeof text), 1, sizeof text - 1);
+    assert_null(strstr(text, "world:"));
+    const uint64_t received = messages_received(&engines[PREFILL]);
+    offer_blocks(&engines[PREFILL], "nobody wants it");
+    want_blocks(&engines[DECODE], "nobody offers it", BATON_MODE_PULL);
+    while (messages_received(&engines[PREFILL]) == received && clock_now_ns() < until)
+        poll(NULL, 0, 1);
+    assert_true(close_alone(PREFILL, 0) < LONG_MS);
+    const baton_event_t event = next(&engines[DECODE]);
+    assert_true(event.type == BATON_EVENT_WANT && event.error == BATON_ECLOSED);
+    while (!knows_of_leave(&engines[DECODE], PREFILL) && clock_now_ns() < until)
+        poll(NULL, 0, 1);
+    assert_true(knows_of_leave(&engines[DECODE], PREFILL));
+    want_blocks(&engines[DECODE], "nobody is there", BATON_MODE_PULL);
+    assert_true(close_alone(DECODE, 0) < LONG_MS);
+    node_fini(&node);
+}
+
+static void test_closing_alone_with_open_calls(void **state)
+{
+    (void)state;
+    close_with_open_calls(2, BATON_PATH_SHM);
+    close_with_open_calls(1, BATON_PATH_RMA);
+}
+
+/* A producer that makes turns in calls alone: it makes them until it is about to write, and none after that. */
+static void push_of_one_that_falls_silent(uint32_t a_node, int process)
+{
+    const uint64_t until = clock_now_ns() + 60 * CLOCK_NS_PER_S;
+    prepare(2, a_node, 0);
+    node.member[PREFILL].mode = BATON_PROGRESS_CALLER;
+    if (process != 0)
+        node.member[PREFILL].process = process;
+    start();
+    node_alone(&node);
+    offer_blocks(&engines[PREFILL], "key");
+    want_blocks(&engines[DECODE], "key", BATON_MODE_PUSH);
+    while (node.member[PREFILL].sent == 0 && clock_now_ns() < until)
+        baton_progress(engines[PREFILL].b);
+    assert_int_equal(node.member[PREFILL].sent, 1); /* GRANT */
+}
+
+/* It may still write: closing gives up after quiet_ms, and frees nothing. */
+static void test_closing_alone_with_a_silent_peer(void **state)
+{
+    enum { QUIET_MS = 300 };
+    static baton_t *kept;
+    (void)state;
+    tune("quiet_ms", "300");
+    push_of_one_that_falls_silent(1, 0);
+    tune("quiet_ms", NULL);
+    kept = engines[DECODE].b;
+    assert_in_range(close_alone(DECODE, BATON_EPEER), QUIET_MS, LONG_MS);
+    assert_non_null(strstr(baton_errmsg(), "transfers did not come to rest"));
+    assert_string_equal(kept->who.engine, "decode"); /* it is still there */
+    assert_true(close_alone(PREFILL, 0) < LONG_MS);
+    node_fini(&node);
+}
+
+/* It has died, and writes no more. */
+static void test_closing_alone_with_a_dead_peer(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        pause();
+        _exit(1);
+    }
+    tune("handoff", "0"); /* by messages: the want is granted in a turn of its producer */
+    tune("quiet_ms", "20000");
+    push_of_one_that_falls_silent(2, child);
+    tune("handoff", NULL);
+    tune("quiet_ms", NULL);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_true(close_alone(DECODE, 0) < LONG_MS);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_true(close_alone(PREFILL, 0) < LONG_MS);
+    node_fini(&node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -478,6 +626,9 @@ int main(void)
         cmocka_unit_test(test_a_log_that_nobody_reads),
         cmocka_unit_test(test_a_want_that_awaits_its_engine),
         cmocka_unit_test(test_members_agree),
+        cmocka_unit_test(test_closing_alone_with_open_calls),
+        cmocka_unit_test(test_closing_alone_with_a_silent_peer),
+        cmocka_unit_test(test_closing_alone_with_a_dead_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,8 +69,6 @@ static void check_engine(const struct fleet_engine *engine, uint32_t self)
         snprintf(host, sizeof host, "host%u", i / TP);
         assert_int_equal(rank->rank, e * TP * PP + i);
         assert_int_equal(rank->number, 1000 + rank->rank);
-        assert_int_equal(rank->pp_rank, i / TP);
-        assert_int_equal(rank->tp_rank, i % TP);
         assert_string_equal(rank->host, host);
         assert_int_equal(rank->distance == BATON_DISTANCE_SELF, rank->rank == self);
         assert_int_equal(rank->distance == BATON_DISTANCE_WORLD, i / TP != self % (TP * PP) / TP);

@@ -44,7 +44,7 @@ static struct {
     struct ground ground;
     struct net net;
     struct directory directory;
-    struct wire_row rows[RANKS];
+    struct directory_row rows[RANKS];
     baton_geometry_t g;
     baton_tensor_t tensors[REGIONS];
     struct plan *plan;
@@ -168,9 +168,9 @@ static void begin(const char *mine, const char *theirs)
     it.ground = (struct ground){.self = ME, .num_peers = RANKS, .peers = it.peers};
     it.net.exposes = true;
     for (int i = 0; i < RANKS; i++)
-        it.rows[i] = (struct wire_row){.num_boxes = 1,
-                                       .features = WIRE_ROW_WRAPPED | (has_device ? WIRE_ROW_DEVICE : 0u) |
-                                                   (has_device && has_host ? WIRE_ROW_MIXED : 0u)};
+        it.rows[i] = (struct directory_row){.num_boxes = 1,
+                                            .features = WIRE_ROW_WRAPPED | (has_device ? WIRE_ROW_DEVICE : 0u) |
+                                                        (has_device && has_host ? WIRE_ROW_MIXED : 0u)};
     it.directory = (struct directory){.rows = it.rows, .num_ranks = RANKS};
     assert_int_equal(plan_compile(&it.g, &it.g, &all, 1, &it.plan, &why), 0);
     assert_int_equal(plan_transfer_init(&it.transfer, it.plan, 0, TOKENS, &tables, &tables, &why), 0);

@@ -19,7 +19,7 @@
 #define RANKS_MOST 100000u
 #define REQUESTS_MOST 100000000u
 #define GROWTH_MOST 1.05              /* of messages, operations and time of a request, from the smallest world */
-#define WORLD_BYTES_MOST 576.0        /* of each rank of the world: its row, and places for what is to come */
+#define WORLD_BYTES_MOST 320.0        /* of each rank of the world: its row, and places for what is to come */
 #define PEER_BYTES_MOST (64.0 * 1024) /* of each rank that a rank has met */
 
 #define USAGE "usage: baton-scale [--ranks N,...] [--requests N] [--seed N] [--version] [--help]\n"

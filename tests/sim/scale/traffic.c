@@ -83,7 +83,7 @@ static bool make_cache(struct scale *s, uint32_t tp_rank)
     return bytes > 0;
 }
 
-/* Each engine has a node. Prefill engines come first. */
+/* Each engine has a node, and so a host. Prefill engines come first. */
 static void make_row(const struct scale *s, uint32_t rank, uint8_t *out)
 {
     const uint32_t engine = rank / SCALE_TP, tp_rank = rank % SCALE_TP;
@@ -99,6 +99,7 @@ static void make_row(const struct scale *s, uint32_t rank, uint8_t *out)
                            .card_bytes = s->cache[tp_rank].card_bytes,
                            .rules = PLAN_RULES};
     snprintf(row.engine, sizeof row.engine, "engine%u", engine);
+    snprintf(row.host, sizeof row.host, "node%05u.cluster.example", engine);
     wire_row_encode(&row, out);
 }
 

@@ -467,7 +467,7 @@ static void check_gone(struct storm *s, const struct storm_call *c)
 
 bool storm_hears(const struct storm *s, uint32_t rank)
 {
-    uint8_t verdicts = s->directory->rows[rank].verdicts;
+    const baton_verdicts_t verdicts = s->directory->engines[s->directory->engine_of[rank]]->verdicts;
     return verdicts == BATON_VERDICTS_ALL || (verdicts == BATON_VERDICTS_LEADER && s->directory->index_of[rank] == 0);
 }
 

@@ -543,7 +543,7 @@ static void cancel(struct storm *s)
 /* Says that a rank is dead, as a rank that cannot know, or as a neighbour that means another member. */
 static void lie(struct storm *s, const struct storm_plan *p)
 {
-    const struct wire_row *rows = s->directory->rows;
+    const struct directory_row *rows = s->directory->rows;
     struct wire_message m = {.type = WIRE_WITNESS, .subject = {rows[p->subject].number, WIRE_DEAD}};
     if (rows[p->rank].node == rows[p->subject].node)
         m.subject.member ^= UINT64_C(1) << 63;
