@@ -3,6 +3,7 @@
 #include "front/context.h"
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/error.h"
 
 #define GIVEN_UP_MS 2000 /* see closing.h */
@@ -51,9 +52,21 @@ static int leave_alone(struct baton *b, uint64_t now)
     return b->on.net->path.busy(b->on.net->self) && now <= b->closing.until_ns ? BATON_EAGAIN : 0;
 }
 
+/* The process was paused: that time does not count. */
+static void excuse_pause(struct closing *c, uint64_t now)
+{
+    const uint64_t paused = c->looked_ns != 0 && now > c->looked_ns + DEADLINE_PAUSE_NS ? now - c->looked_ns : 0;
+    c->until_ns += paused;
+    c->departure.until_ns += paused;
+    if (c->given_up_ns != UINT64_MAX)
+        c->given_up_ns += paused;
+    c->looked_ns = now;
+}
+
 int closing_step(struct baton *b, uint64_t now)
 {
-    const struct closing *c = &b->closing;
+    struct closing *c = &b->closing;
+    excuse_pause(c, now);
     const uint64_t until_ns = is_alone(b) ? c->until_ns : departure_look(b, now);
     note_given_up(b, now);
     const bool is_quiet = core_is_quiet(b->core);

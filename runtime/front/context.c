@@ -291,7 +291,10 @@ int baton_close(baton_t *b)
         return error_set(BATON_ESTATE, "MPI was finalised before: call baton_close first");
     closing_prepare(b);
     int rc = reactor_stop(b);
-    stall_watch_stop(b);
+    if (!stall_watch_stop(b) && rc == 0) {
+        rc = BATON_EPEER;
+        snapshot_put_why(&b->snapshot, "the watchdog's thread does not end");
+    }
     rc = closing_check(b, rc);
     if (rc != 0)
         return rc;

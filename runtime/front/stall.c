@@ -19,11 +19,14 @@ struct told {
 
 #define AGAIN_NS (STALL_LATE_NS / 2) /* how soon a look follows that found something, but could not judge it */
 #define DETAIL_BYTES 112
+#define STOP_LOOK_NS (100 * CLOCK_NS_PER_MS)
+#define STOP_LOOKS 50 /* how long it may take to end: counted, so that a pause of the process is one look */
 
 void stall_init(struct stall *s)
 {
     *s = (struct stall){.is_watching = false};
     bell_init(&s->bell);
+    latch_init(&s->ended);
 }
 
 static bool tell(void *arg, struct outcome *outcome)
@@ -251,7 +254,7 @@ static void *stall_main(void *arg)
     for (;;) {
         const uint32_t seen = bell_read(&s->bell);
         if (atomic_load_explicit(&s->must_end, memory_order_acquire))
-            return NULL;
+            break;
         const uint64_t until = plan_look(b, looked, pause), before = clock_now_ns();
         if (before < until)
             bell_sleep(&s->bell, seen, until - before);
@@ -263,6 +266,8 @@ static void *stall_main(void *arg)
             look(b, now, pause);
         looked = now;
     }
+    latch_open(&s->ended);
+    return NULL;
 }
 
 /*
@@ -286,15 +291,21 @@ int stall_watch_start(struct baton *b)
     return 0;
 }
 
-void stall_watch_stop(struct baton *b)
+bool stall_watch_stop(struct baton *b)
 {
     struct stall *s = &b->stall;
+    unsigned looks = 0;
     if (!s->is_watching)
-        return;
+        return true;
     atomic_store_explicit(&s->must_end, true, memory_order_release);
     bell_ring(&s->bell);
+    while (looks < STOP_LOOKS && !latch_wait(&s->ended, clock_now_ns() + STOP_LOOK_NS))
+        looks++;
+    if (looks == STOP_LOOKS)
+        return false;
     pthread_join(s->thread, NULL);
     s->is_watching = false;
+    return true;
 }
 
 /* By the turn, not by a flag: the watchdog may look late, when that turn is over. */

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "base/bell.h"
+#include "base/latch.h"
 
 /** So long after its deadline a want is given up for which no turn has been made. */
 #define STALL_LATE_NS UINT64_C(10000000)
@@ -35,7 +36,8 @@ struct baton;
 struct stall {
     /* the thread that opened the context */
     pthread_t thread;
-    bool is_watching; /* `thread` runs */
+    bool is_watching;   /* `thread` runs */
+    struct latch ended; /* it has ended */
     /* the watchdog */
     uint64_t seen_turn_ns, seen_ns, seen_ran_ns; /* Baton's own turn at the last look; when that was; what its thread
                                                     had run until then */
@@ -57,7 +59,8 @@ void stall_init(struct stall *s);
 
 /** Makes and ends the watchdog. */
 int stall_watch_start(struct baton *b);
-void stall_watch_stop(struct baton *b);
+/** False: its thread does not end, as one that waits for a disk; it uses the context still. */
+bool stall_watch_stop(struct baton *b);
 
 /** A call was queued that is due then: the watchdog looks in time. Any thread. */
 void stall_expect(struct baton *b, uint64_t due_ns);
