@@ -201,10 +201,18 @@ void survey_forget(struct core *core, uint32_t engine)
     core->survey->readers[engine] = NULL;
 }
 
+/* Who reads from whom can be found out once all ranks of both engines have come. */
+static bool can_begin(const struct core *core, uint32_t engine)
+{
+    const struct directory *d = core->c.directory;
+    return directory_is_complete(d->engines[engine]) && directory_is_complete(d->engines[core_engine(core)]);
+}
+
 void readers_begin(struct core *core, uint32_t engine)
 {
     uint32_t n = core->c.directory->engines[engine]->num_ranks;
-    struct readers *r = core->survey->readers[engine] == NULL ? calloc(1, sizeof *r) : NULL;
+    const bool begins = core->survey->readers[engine] == NULL && can_begin(core, engine);
+    struct readers *r = begins ? calloc(1, sizeof *r) : NULL;
     if (r == NULL)
         return;
     r->engine = engine;
@@ -248,6 +256,8 @@ bool readers_await(struct core *core, const struct port_event *e)
     struct readers *r = core->survey->readers[engine];
     if (readers_of(core, engine) != NULL)
         return false;
+    if (!can_begin(core, engine))
+        return true;
     const bool may_keep = early_may_keep(core, e->peer, EARLY_LIVE);
     struct kept *w = r != NULL && may_keep ? malloc(sizeof *w + e->bytes) : NULL;
     if (w == NULL) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/post.h"
 #include "with_world.h"
 
 enum { PREFILL, DECODE }; /* ranks: each engine has one, unless a test says otherwise */
@@ -416,6 +417,58 @@ static void the_next_life_may_be_another_engine(void **state)
     world_fini(&w);
 }
 
+/* A word about an offer that never comes. */
+static void say_early(struct world *w, uint32_t from, uint32_t to)
+{
+    struct wire_message word = {.type = WIRE_RELEASE, .want_id = 1, .end = {.name.key = "other", .time_left_ms = 1}};
+    post_send(w->ranks[from].core->post, to, &word);
+    world_run(w, w->now + 10 * MS);
+}
+
+/* A rank of it speaks before the producer knows all of them: who of them reads is found out when they are there. */
+static void who_reads_is_found_out_of_the_whole_engine(void **state)
+{
+    (void)state;
+    WORLD(w, ((struct world_engine[]){prefill}));
+    const struct world_engine pair = sized(decode, 2, 0);
+    const uint32_t early = world_join_rank(&w, &pair, 0);
+    say_early(&w, early, PREFILL);
+    world_join_rank(&w, &pair, 1);
+    world_fill(&w, PREFILL, 3, 0, 1, 10);
+    const baton_id_t offer = world_offer(&w, PREFILL, "r", 0, 1, 10, 1000);
+    for (uint32_t i = early; i < early + 2; i++) {
+        world_poison(&w, i);
+        DONE_AFTER(&w, i, world_want(&w, i, "prefill", "r", 3, 1, 10, 1000), w.now + 100 * MS);
+        assert_int_equal(world_wrong(&w, i, 3, 3, 1, 10), 0);
+    }
+    DONE(&w, PREFILL, offer);
+    world_fini(&w);
+}
+
+/* The same where the producer does not know all ranks of its own engine. */
+static void who_reads_is_found_out_by_the_whole_engine(void **state)
+{
+    (void)state;
+    WORLD(w, ((struct world_engine[]){decode}));
+    const struct world_engine pair = sized(prefill, 2, 0);
+    const uint32_t early = world_join_rank(&w, &pair, 0);
+    say_early(&w, 0, early);
+    world_join_rank(&w, &pair, 1);
+    baton_id_t offers[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        world_fill(&w, early + i, 3, 0, 1, 10);
+        offers[i] = world_offer(&w, early + i, "r", 0, 1, 10, 1000);
+    }
+    struct call *call = want_numbered(&w, 1000000);
+    call->want.engine = directory_find(w.directory, "prefill");
+    world_poison(&w, 0);
+    DONE_AFTER(&w, 0, world_submit(&w, 0, call), w.now + 100 * MS);
+    assert_int_equal(world_wrong(&w, 0, 3, 3, 1, 10), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        DONE(&w, early + i, offers[i]);
+    world_fini(&w);
+}
+
 #define LIVES 1000
 
 static void a_thousand_lives_need_the_memory_of_a_few(void **state)
@@ -459,6 +512,8 @@ int main(void)
         cmocka_unit_test(words_of_the_gone_wait_no_more),
         cmocka_unit_test(numbers_of_wants_begin_anew),
         cmocka_unit_test(nobody_speaks_to_who_has_just_come),
+        cmocka_unit_test(who_reads_is_found_out_of_the_whole_engine),
+        cmocka_unit_test(who_reads_is_found_out_by_the_whole_engine),
         cmocka_unit_test(the_next_life_may_be_another_engine),
         cmocka_unit_test(tombstones_end_with_their_life),
         cmocka_unit_test(a_name_comes_again_before_the_old_one_is_quiet),
