@@ -52,8 +52,12 @@ static void report_end(struct core *core, struct report *r, const struct wire_ve
 uint64_t report_producer(const struct core *core, const struct call *call)
 {
     const struct directory *d = core->c.directory;
-    const uint32_t engine = call->kind == CALL_OFFER ? core_engine(core) : call->want.engine;
-    return d->rows[d->engines[engine]->ranks[0]].number;
+    const bool is_want = call->kind == CALL_WANT;
+    const struct directory_engine *engine = d->engines[is_want ? call->want.engine : core_engine(core)];
+    if (is_want &&
+        (engine == NULL || !directory_is_complete(engine) || (call->want.life != 0 && engine->life != call->want.life)))
+        return call->want.life;
+    return d->rows[engine->ranks[0]].number;
 }
 
 /* A call of mine has just ended: its report is about to be made. */

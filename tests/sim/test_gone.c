@@ -172,6 +172,26 @@ static void a_call_means_one_life(void **state)
     world_fini(&w);
 }
 
+/* The same where nobody has its index. The engine hears a verdict on it. */
+static void a_call_that_found_nobody_has_a_verdict(void **state)
+{
+    (void)state;
+    struct world_engine told = decode;
+    told.verdicts = BATON_VERDICTS_ALL;
+    WORLD(w, ((struct world_engine[]){prefill, told}));
+    const uint64_t life = w.directory->engines[0]->life;
+    world_leave(&w, PREFILL, false, true);
+    world_run(&w, w.now + 10 * MS);
+    assert_null(w.directory->engines[0]);
+    struct call *call = want_numbered(&w, 1000000);
+    call->want.life = life;
+    const baton_id_t want = world_submit(&w, DECODE, call);
+    ENDED(&w, DECODE, want, BATON_STATUS_FAILED, BATON_EPEER);
+    assert_non_null(world_verdict(&w, DECODE, want));
+    assert_int_equal(world_verdict(&w, DECODE, want)->error, BATON_EPEER);
+    world_fini(&w);
+}
+
 /* ---- the consumer goes ------------------------------------------------------------------------------------------- */
 
 /* Nothing of it was read: the next life takes the seat that is named for the engine. */
@@ -469,6 +489,26 @@ static void who_reads_is_found_out_by_the_whole_engine(void **state)
     world_fini(&w);
 }
 
+/* Its first rank's core begins before the second is there. */
+static void engines_that_come_later_hear_verdicts(void **state)
+{
+    (void)state;
+    WORLD(w, ((struct world_engine[]){prefill}));
+    struct world_engine pair = sized(decode, 2, 0);
+    pair.verdicts = BATON_VERDICTS_ALL;
+    const uint32_t first = world_join(&w, &pair);
+    baton_id_t wants[2];
+    world_offer(&w, PREFILL, "r", 0, 1, 10, 1000);
+    for (uint32_t i = 0; i < 2; i++)
+        wants[i] = world_want(&w, first + i, "prefill", "r", 3, 1, 10, 1000);
+    world_run(&w, w.now + 100 * MS);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_non_null(world_verdict(&w, first + i, wants[i]));
+        assert_int_equal(world_verdict(&w, first + i, wants[i])->error, 0);
+    }
+    world_fini(&w);
+}
+
 #define LIVES 1000
 
 static void a_thousand_lives_need_the_memory_of_a_few(void **state)
@@ -504,6 +544,7 @@ int main(void)
         cmocka_unit_test(an_engine_is_forgotten_as_a_whole),
         cmocka_unit_test(a_want_outlives_its_engine_until_its_tail_is_quiet),
         cmocka_unit_test(a_call_means_one_life),
+        cmocka_unit_test(a_call_that_found_nobody_has_a_verdict),
         cmocka_unit_test(a_seat_of_which_nothing_was_read_is_free_again),
         cmocka_unit_test(a_seat_waits_for_its_engine),
         cmocka_unit_test(an_offer_that_was_being_read_fails),
@@ -514,6 +555,7 @@ int main(void)
         cmocka_unit_test(nobody_speaks_to_who_has_just_come),
         cmocka_unit_test(who_reads_is_found_out_of_the_whole_engine),
         cmocka_unit_test(who_reads_is_found_out_by_the_whole_engine),
+        cmocka_unit_test(engines_that_come_later_hear_verdicts),
         cmocka_unit_test(the_next_life_may_be_another_engine),
         cmocka_unit_test(tombstones_end_with_their_life),
         cmocka_unit_test(a_name_comes_again_before_the_old_one_is_quiet),
