@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/ends.h"
 #include "core/link.h"
+#include "core/mover.h"
 #include "core/offer.h"
 #include "core/peer.h"
 #include "core/post.h"
@@ -48,7 +49,9 @@ static void forget(struct core *core, const struct directory_engine *e)
         if (rank == DIRECTORY_NONE)
             continue;
         checks_forget(core, rank);
+        attempts_lose(core, rank); /* offers that ended later have remembered it */
         ends_forget(core, rank);
+        movers_forget(core, rank);
         near_forget(core, rank);
         post_forget(core->post, rank);
         peer_forget(core, rank);

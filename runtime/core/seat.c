@@ -31,6 +31,7 @@ struct seats {
     uint32_t slot;
     uint64_t generation;
     int32_t error, error_rank;
+    uint32_t error_engine; /* of that rank */
     uint32_t num;
     struct seat of[BATON_CONSUMERS_MAX];
 };
@@ -72,8 +73,6 @@ static int seat_take(struct core *core, struct seat *seat, uint32_t engine)
 {
     const struct readers *readers = readers_of(core, engine);
     uint32_t n = core->c.directory->engines[engine]->num_ranks;
-    if (core->c.directory->engines[engine]->state != DIRECTORY_WHOLE)
-        return BATON_EPEER;
     if (readers == NULL)
         return BATON_EBUSY; /* it has said nothing yet */
     seat->readers = reap_new(n * sizeof *seat->readers);
@@ -118,6 +117,11 @@ static int take(struct core *core, struct seats *s, uint32_t engine, struct seat
     for (uint32_t i = 0; i < s->num && *out == NULL; i++)
         if ((s->of[i].taken || s->of[i].name[0] != '\0') && is_for(core, &s->of[i], engine))
             *out = &s->of[i];
+    if (*out != NULL && (*out)->taken)
+        return 0;
+    const enum directory_state state = core->c.directory->engines[engine]->state;
+    if (state != DIRECTORY_WHOLE) /* words would keep a seat for it */
+        return state == DIRECTORY_GONE ? BATON_EPEER : BATON_EBUSY;
     if (*out == NULL)
         *out = find_free(core, s, engine);
     if (*out == NULL)
@@ -194,6 +198,8 @@ bool seats_lose(struct core *core, struct seats *s, uint32_t engine)
 
 bool seats_know(const struct seats *s, uint32_t engine)
 {
+    if (s->error != 0 && s->error_engine == engine) /* the offer's end names its rank */
+        return true;
     for (uint32_t i = 0; i < s->num; i++)
         if (s->of[i].taken && s->of[i].engine == engine)
             return true;
@@ -314,6 +320,7 @@ static void count_end(struct core *core, struct seats *s, struct reader *r, int3
     if (error != 0 && s->error == 0) {
         s->error = error;
         s->error_rank = (int32_t)reader_rank(core, r);
+        s->error_engine = seat->engine;
     }
     if (r->expected)
         seat->open--;

@@ -52,7 +52,8 @@ struct reader *seats_next(const struct seats *s, const struct reader *r);
 /** That rank, of an engine that has a seat; NULL: it has none. */
 struct reader *reader_of(const struct core *core, const struct seats *s, uint32_t rank);
 /**
- * The same, and its engine takes a seat if one is free. NULL with BATON_ESEAT, BATON_EBUSY or BATON_ENOMEM in *error.
+ * The same, and its engine takes a seat if one is free. NULL with *error: BATON_ESEAT; BATON_EPEER (it
+ * has gone), BATON_EBUSY (not all is known of it yet) or BATON_ENOMEM.
  */
 struct reader *reader_take(struct core *core, struct seats *s, uint32_t rank, int *error);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core_inside.h"
 #include "core/post.h"
 #include "with_world.h"
 
@@ -280,6 +281,32 @@ static void a_seat_that_is_done_with_is_no_seat_of_the_next_life(void **state)
     world_fini(&w);
 }
 
+/* A rank failed, then its engine went, while the offer waits for another one. Its end names that rank. */
+static void who_failed_is_known_until_the_offer_ends(void **state)
+{
+    (void)state;
+    const struct world_engine other = {.name = "other", .tp = 1, .heads_total = 2, .num_blocks = 16};
+    WORLD(w, ((struct world_engine[]){prefill, decode, other}));
+    struct call *call = want_numbered(&w, 1000000);
+    call->kind = CALL_OFFER;
+    call->offer = (struct call_offer){.num_tokens = 10, .ttl_ms = 10000, .num_seats = 2};
+    const baton_id_t offer = world_submit(&w, PREFILL, call);
+    const uint64_t number = w.directory->rows[DECODE].number;
+    w.move_ns = 20 * MS;
+    const baton_id_t want = world_want(&w, DECODE, "prefill", "r", 0, 1, 10, 60000);
+    world_run(&w, w.now + 10 * MS);
+    world_cancel(&w, DECODE, want);
+    world_run(&w, w.now + 100 * MS);
+    assert_null(world_event(&w, PREFILL, offer));
+    world_leave(&w, DECODE, false, true);
+    world_run(&w, w.now + 1000 * MS);
+    DONE_AFTER(&w, 2, world_want(&w, 2, "prefill", "r", 0, 1, 10, 1000), w.now + 500 * MS);
+    ENDED(&w, PREFILL, offer, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    assert_true(world_event(&w, PREFILL, offer)->peer == number);
+    assert_int_equal(w.directory->engine_of[DECODE], DIRECTORY_NONE);
+    world_fini(&w);
+}
+
 /* An offer is over for an engine that has gone, but a push of it to another one is not quiet yet. */
 static void an_offer_that_ends_slowly_keeps_what_it_knows(void **state)
 {
@@ -369,6 +396,48 @@ static void numbers_of_wants_begin_anew(void **state)
     world_run(&w, w.now + 100 * MS);
     assert_null(world_event(&w, DECODE, want)); /* it waits for the next offer */
     world_cancel(&w, DECODE, want);
+    world_fini(&w);
+}
+
+/* Both ranks are written to when the first one dies. What the offer still knows of the second is not for the next. */
+static void a_slow_end_leaves_no_tombstone(void **state)
+{
+    (void)state;
+    if (world_mode != BATON_MODE_PUSH)
+        skip();
+    const struct world_engine pair = sized(decode, 2, 0);
+    WORLD(w, ((struct world_engine[]){prefill, pair}));
+    const baton_id_t offer = world_offer(&w, PREFILL, "r", 0, 1, 10, 60000);
+    w.move_ns = 200 * MS;
+    world_submit(&w, 1, want_numbered(&w, 2000000));
+    world_submit(&w, 2, want_numbered(&w, 2000001));
+    world_run(&w, w.now + 50 * MS);
+    world_leave(&w, 1, true, true);
+    assert_null(world_event(&w, PREFILL, offer));
+    world_leave(&w, 2, true, true);
+    world_run(&w, w.now + 10 * MS);
+    ENDED(&w, PREFILL, offer, BATON_STATUS_FAILED, BATON_EPEER);
+    assert_int_equal(world_join(&w, &pair), 1);
+    w.move_ns = MS / 10;
+    const baton_id_t want = world_submit(&w, 2, want_numbered(&w, 1000000));
+    world_run(&w, w.now + 20 * MS);
+    assert_null(world_event(&w, 2, want)); /* it waits for the next offer */
+    world_cancel(&w, 2, want);
+    world_fini(&w);
+}
+
+/* How long its bytes took says nothing of the next member of that index. */
+static void speeds_are_learnt_anew(void **state)
+{
+    (void)state;
+    WORLD(w, ((struct world_engine[]){prefill, decode}));
+    serve(&w, PREFILL, DECODE, "first", 1);
+    const uint32_t mover = world_mode == BATON_MODE_PUSH ? PREFILL : DECODE;
+    const struct movers *movers = w.ranks[mover].core->movers;
+    assert_non_null(movers->flows[PREFILL + DECODE - mover]);
+    world_leave(&w, PREFILL + DECODE - mover, true, true);
+    world_run(&w, w.now + 10 * MS);
+    assert_null(movers->flows[PREFILL + DECODE - mover]);
     world_fini(&w);
 }
 
@@ -549,9 +618,12 @@ int main(void)
         cmocka_unit_test(a_seat_waits_for_its_engine),
         cmocka_unit_test(an_offer_that_was_being_read_fails),
         cmocka_unit_test(a_seat_that_is_done_with_is_no_seat_of_the_next_life),
+        cmocka_unit_test(who_failed_is_known_until_the_offer_ends),
         cmocka_unit_test(an_offer_that_ends_slowly_keeps_what_it_knows),
         cmocka_unit_test(words_of_the_gone_wait_no_more),
         cmocka_unit_test(numbers_of_wants_begin_anew),
+        cmocka_unit_test(a_slow_end_leaves_no_tombstone),
+        cmocka_unit_test(speeds_are_learnt_anew),
         cmocka_unit_test(nobody_speaks_to_who_has_just_come),
         cmocka_unit_test(who_reads_is_found_out_of_the_whole_engine),
         cmocka_unit_test(who_reads_is_found_out_by_the_whole_engine),
