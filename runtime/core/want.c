@@ -297,7 +297,11 @@ void wants_lose_engine(struct core *core, uint32_t engine, uint32_t rank)
     struct want *want, *next;
     for (want = core->wants->by_id; want != NULL; want = next) {
         next = want->by_id.next;
-        if (want->name.engine == engine)
+        if (want->name.engine != engine)
+            continue;
+        if (want->state == WANT_DRAINING)
+            lose_patience(core, want);
+        else
             want_fail(core, want, BATON_STATUS_FAILED, BATON_EPEER, (int32_t)rank, "its producer's engine has gone");
     }
 }

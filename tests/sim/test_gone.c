@@ -140,6 +140,32 @@ static void an_engine_is_forgotten_as_a_whole(void **state)
     world_fini(&w);
 }
 
+/* It was cancelled, and a rank that writes to it is silent. When another rank goes, the engine has gone. */
+static void a_want_that_ends_slowly_is_given_up(void **state)
+{
+    (void)state;
+    if (world_mode != BATON_MODE_PUSH)
+        skip();
+    WORLD(w, ((struct world_engine[]){sized(prefill, 2, 0), decode}));
+    for (uint32_t i = 0; i < 2; i++)
+        world_offer(&w, i, "r", 0, 1, 10, 60000);
+    w.move_ns = 50 * MS;
+    const baton_id_t want = world_want(&w, 2, "prefill", "r", 3, 1, 10, 60000);
+    world_run(&w, w.now + 20 * MS);
+    w.ranks[0].stopped = true;
+    world_run(&w, w.now + 100 * MS);
+    world_cancel(&w, 2, want);
+    world_run(&w, w.now + 100 * MS);
+    assert_null(world_given_up(&w, 2, want));
+    world_leave(&w, 1, false, true);
+    world_run(&w, w.now + w.settings.quiet_ms * MS);
+    assert_non_null(world_given_up(&w, 2, want));
+    w.ranks[0].stopped = false;
+    world_run(&w, w.now + 5000 * MS);
+    ENDED(&w, 2, want, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    world_fini(&w);
+}
+
 /* The producer has gone and is quiet, and the consumer itself still stores zeros: the want is not over. */
 static void a_want_outlives_its_engine_until_its_tail_is_quiet(void **state)
 {
@@ -611,6 +637,7 @@ int main(void)
         cmocka_unit_test(wants_behind_a_handshake_end),
         cmocka_unit_test(one_rank_takes_its_engine_along),
         cmocka_unit_test(an_engine_is_forgotten_as_a_whole),
+        cmocka_unit_test(a_want_that_ends_slowly_is_given_up),
         cmocka_unit_test(a_want_outlives_its_engine_until_its_tail_is_quiet),
         cmocka_unit_test(a_call_means_one_life),
         cmocka_unit_test(a_call_that_found_nobody_has_a_verdict),
