@@ -584,6 +584,43 @@ static void who_reads_is_found_out_by_the_whole_engine(void **state)
     world_fini(&w);
 }
 
+static int num_bound;
+
+static int bind_first(void *self, uint32_t slot, uint64_t generation, uint64_t engine)
+{
+    (void)self, (void)slot, (void)generation, (void)engine;
+    num_bound++;
+    return 0;
+}
+
+/* Words bind no seat for an engine that forms, whose rank is to be heard later, nor for one that has gone. */
+static void seats_are_for_whole_engines(void **state)
+{
+    (void)state;
+    static const char any[1][BATON_ENGINE_NAME_MAX];
+    static const struct port_handoff words = {.bind = bind_first};
+    WORLD(w, ((struct world_engine[]){prefill}));
+    struct core *core = w.ranks[PREFILL].core;
+    const struct world_engine pair = sized(decode, 2, 0);
+    const uint32_t early = world_join_rank(&w, &pair, 0);
+    struct seats *seats = seats_create(any, 1);
+    int error;
+    seats_share(seats, &words, 0, 1);
+    num_bound = 0;
+    assert_null(reader_take(core, seats, early, &error));
+    assert_int_equal(error, BATON_EBUSY);
+    assert_int_equal(num_bound, 0);
+    const uint32_t late = world_join_rank(&w, &pair, 1);
+    readers_begin(core, w.directory->engine_of[early]);
+    world_run(&w, w.now + 10 * MS);
+    directory_leave(w.directory, late);
+    assert_null(reader_take(core, seats, early, &error));
+    assert_int_equal(error, BATON_EPEER);
+    assert_int_equal(num_bound, 0);
+    seats_destroy(core, seats);
+    world_fini(&w);
+}
+
 /* Its first rank's core begins before the second is there. */
 static void engines_that_come_later_hear_verdicts(void **state)
 {
@@ -654,6 +691,7 @@ int main(void)
         cmocka_unit_test(nobody_speaks_to_who_has_just_come),
         cmocka_unit_test(who_reads_is_found_out_of_the_whole_engine),
         cmocka_unit_test(who_reads_is_found_out_by_the_whole_engine),
+        cmocka_unit_test(seats_are_for_whole_engines),
         cmocka_unit_test(engines_that_come_later_hear_verdicts),
         cmocka_unit_test(the_next_life_may_be_another_engine),
         cmocka_unit_test(tombstones_end_with_their_life),
