@@ -146,6 +146,11 @@ static int fake_bind(void *self, uint32_t slot, uint64_t generation, uint64_t en
     return (int)ASKED(self, bind, slot, (int64_t)generation, (int64_t)engine);
 }
 
+static void fake_vacate(void *self, uint32_t slot, uint64_t generation, uint32_t seat, bool is_free)
+{
+    ASKED(self, vacate, slot, (int64_t)generation, seat, is_free);
+}
+
 static struct handoff_word fake_word(void *self, uint32_t slot, uint64_t generation, uint32_t peer)
 {
     ASKED(self, word, slot, (int64_t)generation, peer);
@@ -373,6 +378,7 @@ static const struct port_handoff handoff = {.write = fake_write,
                                             .say_why = fake_say_why,
                                             .leave = fake_leave_slot,
                                             .bind = fake_bind,
+                                            .vacate = fake_vacate,
                                             .word = fake_word,
                                             .told = fake_told,
                                             .take = fake_take,

@@ -22,10 +22,10 @@
  */
 #define FAKES_NAMES                                                                                                    \
     send, raise, alive, sum, zero, read, board, move, settle, park, ended, progress, busy, write, enter, say_why,      \
-        leave_slot, bind, word, told, take, hold, give_back, why, net_busy, net_move, room, sync, is_rung, rings,      \
-        ring, failed, net_close, forget, counts, describe, agree, least, exchange, is_lost, start, expose, doorbell,   \
-        selftest, meet_init, meet, meet_missing, meet_close, leave, silence, hurry, on_finalize, finalize, close,      \
-        leave_open
+        leave_slot, bind, vacate, word, told, take, hold, give_back, why, net_busy, net_move, room, sync, is_rung,     \
+        rings, ring, failed, net_close, forget, counts, describe, agree, least, exchange, is_lost, start, expose,      \
+        doorbell, selftest, meet_init, meet, meet_missing, meet_close, leave, silence, hurry, on_finalize, finalize,   \
+        close, leave_open
 
 struct fakes {
     struct port port; /* its handoff is the one below */

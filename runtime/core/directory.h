@@ -17,6 +17,7 @@
 #ifndef BATON_CORE_DIRECTORY_H
 #define BATON_CORE_DIRECTORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/hash.h"
@@ -63,6 +64,12 @@ struct directory_engine {
     struct directory_engine *prev, *next; /* gone: among `gone` */
     UT_hash_handle by_name;
 };
+
+/** All of its ranks have come, though some may have gone again: so all is known of who does what in it. */
+static inline bool directory_is_complete(const struct directory_engine *e)
+{
+    return e->num_joined == e->num_ranks;
+}
 
 struct directory_node;
 

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/ends.h"
 #include "core/link.h"
+#include "core/mover.h"
 #include "core/offer.h"
 #include "core/peer.h"
 #include "core/post.h"
@@ -19,6 +20,7 @@ void gone_member(struct core *core, const struct port_event *left)
 {
     const uint32_t engine = core->c.directory->engine_of[left->peer];
     peer_go(core, left->peer, left->error != 0, left->is_quiet);
+    readers_drop_words(core, left->peer);
     wants_lose_engine(core, engine, left->peer);
     while (wants_on_legs(core))
         continue;
@@ -36,7 +38,7 @@ static bool is_over(const struct core *core, const struct directory_engine *e)
     for (uint32_t i = 0; i < e->num_ranks; i++)
         if (e->ranks[i] != DIRECTORY_NONE && (!peer_is_over(core, e->ranks[i]) || checks_know(core, e->ranks[i])))
             return false;
-    return !offers_know(core, e->index);
+    return !offers_know(core, e->index) && !wants_know(core, e->index);
 }
 
 static void forget(struct core *core, const struct directory_engine *e)
@@ -48,7 +50,9 @@ static void forget(struct core *core, const struct directory_engine *e)
         if (rank == DIRECTORY_NONE)
             continue;
         checks_forget(core, rank);
+        attempts_lose(core, rank); /* offers that ended later have remembered it */
         ends_forget(core, rank);
+        movers_forget(core, rank);
         near_forget(core, rank);
         post_forget(core->post, rank);
         peer_forget(core, rank);

@@ -85,6 +85,11 @@ struct port_handoff {
     void (*leave)(void *self, uint32_t slot);
     /** A seat for an engine that asks by message: that which it took by words, or a free one. Its index; -1: none. */
     int (*bind)(void *self, uint32_t slot, uint64_t generation, uint64_t engine);
+    /**
+     * The engine of that seat has gone. `is_free`: it is free again, unless the offer names an engine for it. Else
+     * nobody takes it any more.
+     */
+    void (*vacate)(void *self, uint32_t slot, uint64_t generation, uint32_t seat, bool is_free);
     /** What that rank says of a lease of mine. One that cannot reach my segment says nothing. */
     struct handoff_word (*word)(void *self, uint32_t slot, uint64_t generation, uint32_t peer);
     /** Takes a slot of which a reader has said something since. False: there is none. */

@@ -204,12 +204,6 @@ int mover_ready(struct core *core, struct mover *m, const struct reach *reach, c
 
 /* ---- what happened ----------------------------------------------------------------------------------------------- */
 
-/* The tables of an offer in chunks may be rewritten while they are read: then READY will name the new ones. */
-static bool waits_for_table(const struct mover *m, int error)
-{
-    return error == BATON_ESTALE && !m->write && m->reach.done < UINT32_MAX;
-}
-
 static void on_table(struct core *core, struct mover *m, const struct port_event *e)
 {
     bool newer = m->table.offset != m->asked.offset || m->table.entries != m->asked.entries;
@@ -219,8 +213,8 @@ static void on_table(struct core *core, struct mover *m, const struct port_event
     } else if (newer && rc == BATON_ESTALE) {
         run_add(core, m); /* at once, in its new place */
         return;
-    } else if (waits_for_table(m, rc)) {
-        m->state = MOVER_WAITING;
+    } else if (rc == BATON_ESTALE && !m->write && m->reach.done < UINT32_MAX) {
+        m->state = MOVER_WAITING; /* an offer in chunks has rewritten them meanwhile: READY will name the new ones */
         return;
     } else {
         count_add(&core->stats.stale, rc == BATON_ESTALE);
@@ -588,6 +582,12 @@ int movers_create(struct core *core)
 {
     core->movers = calloc(1, sizeof *core->movers + core->c.directory->most * sizeof core->movers->flows[0]);
     return core->movers != NULL ? 0 : BATON_ENOMEM;
+}
+
+void movers_forget(struct core *core, uint32_t rank)
+{
+    free(core->movers->flows[rank]);
+    core->movers->flows[rank] = NULL;
 }
 
 void movers_destroy(struct core *core)

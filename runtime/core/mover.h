@@ -61,6 +61,8 @@ struct mover_word {
 /** 0 or BATON_ENOMEM. */
 int movers_create(struct core *core);
 void movers_destroy(struct core *core);
+/** Another member may have that rank. There is no mover with this one. */
+void movers_forget(struct core *core, uint32_t rank);
 
 /** One by that contact; `write`: to its rank. `kind`: OP_LEG or OP_PUSH, which is what `owner` is. NULL: no memory. */
 struct mover *mover_create(struct core *core, enum op_kind kind, void *owner, struct contact *contact, bool write);

@@ -86,7 +86,7 @@ bool near_hear_word(struct core *core, struct offer *o, uint32_t rank, const str
     struct reader *r = reader_of(core, o->seats, rank);
     if (r == NULL) {
         readers_begin(core, core->c.directory->engine_of[rank]);
-        r = reader_take(core, o->seats, rank, &error);
+        r = reader_took(core, o->seats, rank, &error);
     }
     if (r == NULL)
         return error != BATON_EBUSY;

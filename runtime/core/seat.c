@@ -31,6 +31,7 @@ struct seats {
     uint32_t slot;
     uint64_t generation;
     int32_t error, error_rank;
+    uint32_t error_engine; /* of that rank */
     uint32_t num;
     struct seat of[BATON_CONSUMERS_MAX];
 };
@@ -72,8 +73,6 @@ static int seat_take(struct core *core, struct seat *seat, uint32_t engine)
 {
     const struct readers *readers = readers_of(core, engine);
     uint32_t n = core->c.directory->engines[engine]->num_ranks;
-    if (core->c.directory->engines[engine]->state != DIRECTORY_WHOLE)
-        return BATON_EPEER;
     if (readers == NULL)
         return BATON_EBUSY; /* it has said nothing yet */
     seat->readers = reap_new(n * sizeof *seat->readers);
@@ -112,12 +111,18 @@ static struct seat *find_free(const struct core *core, struct seats *s, uint32_t
 }
 
 /* The seat of that engine, taken by it now if one is named for it or free for any. */
-static int take(struct core *core, struct seats *s, uint32_t engine, struct seat **out)
+static int take(struct core *core, struct seats *s, uint32_t engine, bool has_taken, struct seat **out)
 {
+    const struct directory_engine *e = core->c.directory->engines[engine];
     *out = NULL;
     for (uint32_t i = 0; i < s->num && *out == NULL; i++)
         if ((s->of[i].taken || s->of[i].name[0] != '\0') && is_for(core, &s->of[i], engine))
             *out = &s->of[i];
+    if (*out != NULL && (*out)->taken)
+        return 0;
+    const bool has_gone = e->state == DIRECTORY_GONE;
+    if (e->state != DIRECTORY_WHOLE && !(has_taken && has_gone && directory_is_complete(e)))
+        return has_gone ? BATON_EPEER : BATON_EBUSY; /* words would keep a seat for it */
     if (*out == NULL)
         *out = find_free(core, s, engine);
     if (*out == NULL)
@@ -181,19 +186,23 @@ bool seats_lose(struct core *core, struct seats *s, uint32_t engine)
             has_begun |= seat->readers[k].state != READER_NONE;
             is_written_to |= seat->readers[k].push != NULL;
         }
-        if (!seat->complete && (has_begun || s->handoff != NULL)) /* words that ranks have said stay said */
+        if (!seat->complete && has_begun)
             return false;
         if (is_written_to)
             continue; /* until that is quiet */
         seat_clear(core, seat);
         seat->taken = seat->complete;
         seat->open = 0;
+        if (s->handoff != NULL)
+            s->handoff->vacate(s->handoff->self, s->slot, s->generation, i, !seat->complete);
     }
     return true;
 }
 
 bool seats_know(const struct seats *s, uint32_t engine)
 {
+    if (s->error != 0 && s->error_engine == engine) /* the offer's end names its rank */
+        return true;
     for (uint32_t i = 0; i < s->num; i++)
         if (s->of[i].taken && s->of[i].engine == engine)
             return true;
@@ -230,11 +239,21 @@ struct reader *reader_of(const struct core *core, const struct seats *s, uint32_
     return NULL;
 }
 
-struct reader *reader_take(struct core *core, struct seats *s, uint32_t rank, int *error)
+static struct reader *take_for(struct core *core, struct seats *s, uint32_t rank, bool has_taken, int *error)
 {
     struct seat *seat;
-    *error = take(core, s, core->c.directory->engine_of[rank], &seat);
+    *error = take(core, s, core->c.directory->engine_of[rank], has_taken, &seat);
     return *error == 0 ? &seat->readers[core->c.directory->index_of[rank]] : NULL;
+}
+
+struct reader *reader_take(struct core *core, struct seats *s, uint32_t rank, int *error)
+{
+    return take_for(core, s, rank, false, error);
+}
+
+struct reader *reader_took(struct core *core, struct seats *s, uint32_t rank, int *error)
+{
+    return take_for(core, s, rank, true, error);
 }
 
 uint32_t reader_rank(const struct core *core, const struct reader *r)
@@ -314,6 +333,7 @@ static void count_end(struct core *core, struct seats *s, struct reader *r, int3
     if (error != 0 && s->error == 0) {
         s->error = error;
         s->error_rank = (int32_t)reader_rank(core, r);
+        s->error_engine = seat->engine;
     }
     if (r->expected)
         seat->open--;

@@ -23,7 +23,7 @@ enum reader_state { READER_NONE, READER_GRANTED, READER_ENDED };
 struct seats *seats_create(const char (*names)[BATON_ENGINE_NAME_MAX], uint32_t num);
 /**
  * From now on ranks of this node take the seats of that lease by themselves. The words in shared memory say which
- * engine has which seat, and a seat that is taken stays taken.
+ * engine has which seat, and a seat that is taken stays taken while its engine is there.
  */
 void seats_share(struct seats *s, const struct port_handoff *handoff, uint32_t slot, uint64_t generation);
 /** No reader may be written to any more. */
@@ -52,9 +52,12 @@ struct reader *seats_next(const struct seats *s, const struct reader *r);
 /** That rank, of an engine that has a seat; NULL: it has none. */
 struct reader *reader_of(const struct core *core, const struct seats *s, uint32_t rank);
 /**
- * The same, and its engine takes a seat if one is free. NULL with BATON_ESEAT, BATON_EBUSY or BATON_ENOMEM in *error.
+ * The same, and its engine takes a seat if one is free. NULL with *error: BATON_ESEAT; BATON_EPEER (it
+ * has gone), BATON_EBUSY (not all is known of it yet) or BATON_ENOMEM.
  */
 struct reader *reader_take(struct core *core, struct seats *s, uint32_t rank, int *error);
+/** The same of a rank that has taken the seat by words. So it has it, also if its engine has gone since. */
+struct reader *reader_took(struct core *core, struct seats *s, uint32_t rank, int *error);
 
 uint32_t reader_rank(const struct core *core, const struct reader *r);
 enum reader_state reader_state(const struct reader *r);

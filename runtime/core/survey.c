@@ -180,17 +180,29 @@ bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m
     return true;
 }
 
+static void drop_words(struct core *core, struct kept **list, uint32_t rank)
+{
+    struct kept *w, *next;
+    DL_FOREACH_SAFE(*list, w, next)
+    {
+        if (w->peer != rank)
+            continue;
+        DL_DELETE(*list, w);
+        kept_free(core, w);
+    }
+}
+
+void readers_drop_words(struct core *core, uint32_t rank)
+{
+    struct readers *r = core->survey->readers[core->c.directory->engine_of[rank]];
+    drop_words(core, &core->survey->words, rank);
+    if (r != NULL)
+        drop_words(core, &r->words, rank);
+}
+
 void survey_forget(struct core *core, uint32_t engine)
 {
     struct readers *r = core->survey->readers[engine];
-    struct kept *w, *next;
-    DL_FOREACH_SAFE(core->survey->words, w, next)
-    {
-        if (core->c.directory->engine_of[w->peer] != engine)
-            continue;
-        DL_DELETE(core->survey->words, w);
-        kept_free(core, w);
-    }
     if (r == NULL)
         return;
     if (readers_of(core, engine) == NULL) {
@@ -201,10 +213,18 @@ void survey_forget(struct core *core, uint32_t engine)
     core->survey->readers[engine] = NULL;
 }
 
+/* Who reads from whom can be found out once all ranks of both engines have come. */
+static bool can_begin(const struct core *core, uint32_t engine)
+{
+    const struct directory *d = core->c.directory;
+    return directory_is_complete(d->engines[engine]) && directory_is_complete(d->engines[core_engine(core)]);
+}
+
 void readers_begin(struct core *core, uint32_t engine)
 {
     uint32_t n = core->c.directory->engines[engine]->num_ranks;
-    struct readers *r = core->survey->readers[engine] == NULL ? calloc(1, sizeof *r) : NULL;
+    const bool begins = core->survey->readers[engine] == NULL && can_begin(core, engine);
+    struct readers *r = begins ? calloc(1, sizeof *r) : NULL;
     if (r == NULL)
         return;
     r->engine = engine;
@@ -248,6 +268,8 @@ bool readers_await(struct core *core, const struct port_event *e)
     struct readers *r = core->survey->readers[engine];
     if (readers_of(core, engine) != NULL)
         return false;
+    if (!can_begin(core, engine))
+        return true;
     const bool may_keep = early_may_keep(core, e->peer, EARLY_LIVE);
     struct kept *w = r != NULL && may_keep ? malloc(sizeof *w + e->bytes) : NULL;
     if (w == NULL) {

@@ -27,9 +27,11 @@ int survey_sources(struct core *core, const struct directory_engine *consumer, u
 int survey_served(struct core *core, const struct directory_engine *consumer, uint32_t index,
                   const struct directory_engine *producer);
 
-/** Forgets it, and the words of its ranks that wait. */
+/** Forgets it. None of its ranks has a word here that waits. */
 void survey_forget(struct core *core, uint32_t engine);
-/** Finds out about that engine, if that was not begun yet, and there is memory. */
+/** That rank has gone: none of its words waits any more. */
+void readers_drop_words(struct core *core, uint32_t rank);
+/** Finds out about that engine, if that was not begun yet, all its ranks and mine have come, and there is memory. */
 void readers_begin(struct core *core, uint32_t engine);
 /** The readers of some engine are being found out: words of its ranks may wait. */
 bool survey_is_open(const struct core *core);
@@ -40,7 +42,10 @@ bool readers_have(const struct readers *r, uint32_t index);
 /** The boxes that a push writes to that rank, and how many. */
 const struct plan_box *readers_boxes(const struct readers *r, uint32_t index, uint32_t *num);
 
-/** The readers of a message's engine are to be known. True: not yet, and the message was kept (or dropped). */
+/**
+ * The readers of a message's engine are to be known. True: not yet, and the message was kept; or dropped, since not all
+ * ranks of its engine or of mine have come. It is said again.
+ */
 bool readers_await(struct core *core, const struct port_event *e);
 /** Takes a message that was kept and need not wait any more. False: there is none. */
 bool readers_take_word(struct core *core, uint32_t *peer, struct wire_message *m);

@@ -302,9 +302,21 @@ void wants_lose_engine(struct core *core, uint32_t engine, uint32_t rank)
     struct want *want, *next;
     for (want = core->wants->by_id; want != NULL; want = next) {
         next = want->by_id.next;
-        if (want->name.engine == engine)
+        if (want->name.engine != engine)
+            continue;
+        if (want->state == WANT_DRAINING)
+            lose_patience(core, want);
+        else
             want_fail(core, want, BATON_STATUS_FAILED, BATON_EPEER, (int32_t)rank, "its producer's engine has gone");
     }
+}
+
+bool wants_know(const struct core *core, uint32_t engine)
+{
+    const struct want *want = core->wants->by_id;
+    while (want != NULL && want->name.engine != engine)
+        want = want->by_id.next;
+    return want != NULL;
 }
 
 void wants_shut(struct core *core)

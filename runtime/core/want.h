@@ -47,6 +47,8 @@ void wants_on_spare(struct core *core, struct contact *spare);
 void wants_lose(struct core *core, uint32_t rank);
 /** That engine has gone, since that rank of it has: no want of it goes on. */
 void wants_lose_engine(struct core *core, uint32_t engine, uint32_t rank);
+/** Whether a want of that engine's has not ended. */
+bool wants_know(const struct core *core, uint32_t engine);
 /** An engine is whole now: wants that wait for its name go on. */
 void wants_on_engine(struct core *core);
 void wants_shut(struct core *core);

@@ -309,6 +309,12 @@ static int fault_bind(void *self, uint32_t slot, uint64_t generation, uint64_t e
     return under->bind(under->self, slot, generation, engine);
 }
 
+static void fault_vacate(void *self, uint32_t slot, uint64_t generation, uint32_t seat, bool is_free)
+{
+    const struct port_handoff *under = ((struct faults *)self)->under.handoff;
+    under->vacate(under->self, slot, generation, seat, is_free);
+}
+
 static struct handoff_word fault_word(void *self, uint32_t slot, uint64_t generation, uint32_t peer)
 {
     const struct port_handoff *under = ((struct faults *)self)->under.handoff;
@@ -470,6 +476,7 @@ static void port_fill(struct faults *f)
                                        .say_why = fault_say_why,
                                        .leave = fault_leave,
                                        .bind = fault_bind,
+                                       .vacate = fault_vacate,
                                        .word = fault_word,
                                        .told = fault_told,
                                        .take = fault_take,

@@ -185,15 +185,16 @@ void areas_meet(struct areas *a)
 void areas_leave(struct areas *a, uint32_t rank)
 {
     struct neighbour *n = find(a, rank);
-    if (n == NULL)
-        return;
     lanes_leave(a->lanes, rank);
     handoffs_leave(a->handoffs, rank);
     rings_leave(a->rings, rank);
-    if (n->its != PLACES_NONE)
+    if (n != NULL && n->its != PLACES_NONE) { /* it may have used its place though this rank has not met it */
+        lanes_clear(a->lanes, n->its);
         handoff_clear(&a->mine.words, n->its);
-    places_give_back(&a->mine.places, number_of(a, rank));
-    *n = a->near[--a->num_near];
+    }
+    places_give_back(&a->mine.places, number_of(a, rank)); /* also what it claimed before it was added */
+    if (n != NULL)
+        *n = a->near[--a->num_near];
 }
 
 void areas_forget(struct areas *a, uint32_t engine)

@@ -44,7 +44,7 @@ void areas_add(struct areas *a, uint32_t rank, const struct wire_card *card);
 void areas_open(struct areas *a);
 /** Finds who opened mine: with them this rank meets by memory from now on. */
 void areas_meet(struct areas *a);
-/** That neighbour has gone, and nothing of it can land here any more: its place is free again. */
+/** That neighbour is forgotten (core/gone.h), and nothing of it can land here any more: its place is free again. */
 void areas_leave(struct areas *a, uint32_t rank);
 /** No rank of that engine says anything any more: words forget it. */
 void areas_forget(struct areas *a, uint32_t engine);

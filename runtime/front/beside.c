@@ -249,6 +249,19 @@ void beside_destroy(struct beside *b)
     free(b);
 }
 
+void beside_forget(struct beside *b, uint32_t peer)
+{
+    struct letter *l, *next;
+    DL_FOREACH_SAFE(b->letters, l, next)
+    {
+        if (l->peer != peer)
+            continue;
+        DL_DELETE(b->letters, l);
+        free(l);
+    }
+    b->to[peer] = (struct addressee){0};
+}
+
 const struct net *beside_net(const struct beside *b)
 {
     return &b->net;

@@ -30,6 +30,8 @@ struct logger;
 struct beside *beside_create(const struct net *net, uint32_t num_peers, struct logger *log);
 /** What is queued is dropped. NULL is allowed. */
 void beside_destroy(struct beside *b);
+/** Another member may have the index of that peer: what is queued for it is dropped. */
+void beside_forget(struct beside *b, uint32_t peer);
 
 /** What paths use of a net, as described above: path, `send`, `sync`, `room`, `move`. Other functions are NULL. */
 const struct net *beside_net(const struct beside *b);

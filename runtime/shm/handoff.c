@@ -166,7 +166,7 @@ static bool is_of(const struct handoff *h, uint64_t seat, uint64_t generation, u
 {
     const uint32_t said = says(seat) & ~SEAT_IS_NAMED;
     return is_about(seat, generation) && said > 0 && said <= HANDOFF_ENGINES &&
-           atomic_load_explicit(&engines_of(h)[said - 1], memory_order_relaxed) == engine;
+           atomic_load_explicit(&engines_of(h)[said - 1], memory_order_acquire) == engine;
 }
 
 /* ---- the producer ------------------------------------------------------------------------------------------------ */
@@ -238,9 +238,11 @@ void handoff_leave(const struct handoff *h, uint32_t slot)
 /* A seat that it has; -1: none. */
 static int find_seat(const struct handoff *h, const struct record *r, uint64_t generation, uint64_t engine)
 {
-    for (int i = 0; i < BATON_CONSUMERS_MAX; i++)
-        if (is_of(h, atomic_load_explicit(&r->seats[i], memory_order_acquire), generation, engine))
-            return i;
+    for (int i = 0; i < BATON_CONSUMERS_MAX; i++) {
+        const uint64_t seat = atomic_load_explicit(&r->seats[i], memory_order_acquire);
+        if (is_of(h, seat, generation, engine) && atomic_load_explicit(&r->seats[i], memory_order_relaxed) == seat)
+            return i; /* else it was vacated, and its engine's word given to this one, in between */
+    }
     return -1;
 }
 
@@ -264,10 +266,22 @@ int handoff_bind(const struct handoff *h, uint32_t slot, uint64_t generation, ui
     return seat >= 0 ? seat : take_seat(h, r, generation, engine, seat_says(h, engine));
 }
 
-/*
- * A rank that takes a seat for its engine and dies before it has said more leaves the seat behind. What an offer names
- * is for nobody else.
- */
+/* What an offer names is for nobody else. */
+static uint64_t vacant(uint64_t seat, uint64_t generation, bool is_free)
+{
+    const uint32_t named = says(seat) & SEAT_IS_NAMED;
+    return lease_word(generation, named != 0 || !is_free ? named | SEAT_UNKNOWN : 0);
+}
+
+void handoff_vacate(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t seat, bool is_free)
+{
+    _Atomic uint64_t *word = &record_of(h, slot)->seats[seat];
+    const uint64_t before = atomic_load_explicit(word, memory_order_relaxed);
+    if (is_about(before, generation))
+        atomic_store_explicit(word, vacant(before, generation, is_free), memory_order_release);
+}
+
+/* A rank that takes a seat for its engine and dies before it has said more leaves the seat behind. */
 void handoff_forget(const struct handoff *h, uint64_t engine)
 {
     bool stands = false;
@@ -278,9 +292,8 @@ void handoff_forget(const struct handoff *h, uint64_t engine)
         const uint64_t generation = atomic_load_explicit(&r->generation, memory_order_relaxed);
         for (int i = 0; i < BATON_CONSUMERS_MAX; i++) {
             uint64_t seat = atomic_load_explicit(&r->seats[i], memory_order_relaxed);
-            const uint32_t then = (says(seat) & SEAT_IS_NAMED) != 0 ? SEAT_IS_NAMED | SEAT_UNKNOWN : 0;
             if (is_of(h, seat, generation, engine))
-                atomic_compare_exchange_strong_explicit(&r->seats[i], &seat, lease_word(generation, then),
+                atomic_compare_exchange_strong_explicit(&r->seats[i], &seat, vacant(seat, generation, true),
                                                         memory_order_acq_rel, memory_order_relaxed);
         }
     }
@@ -329,7 +342,7 @@ bool handoff_told(const struct handoff *h, uint32_t *slot)
 {
     for (uint32_t i = 0; i < told_heads(h->slots); i++) {
         int head;
-        while ((head = take_bit(&heads_of(h)[i])) >= 0) {
+        for (unsigned n = 0; n < 2 * 64 && (head = take_bit(&heads_of(h)[i])) >= 0; n++) { /* others set them too */
             const uint32_t word = 64 * i + (uint32_t)head;
             const int bit = word < told_words(h->slots) ? take_bit(&told_of(h)[word]) : -1;
             if (bit < 0)
@@ -412,10 +425,23 @@ static bool say_reading(const struct handoff *h, uint32_t slot, uint64_t generat
     return true;
 }
 
+/* A seat of which words do not say whose it is may be this engine's: the producer knows. */
+static bool has_unknown_seat(const struct record *r, uint64_t generation)
+{
+    for (int i = 0; i < BATON_CONSUMERS_MAX; i++) {
+        const uint64_t seat = atomic_load_explicit(&r->seats[i], memory_order_relaxed);
+        if (is_about(seat, generation) && (says(seat) & ~SEAT_IS_NAMED) == SEAT_UNKNOWN)
+            return true;
+    }
+    return false;
+}
+
 static bool has_seat(const struct handoff *h, struct record *r, uint64_t generation, uint64_t engine)
 {
     if (find_seat(h, r, generation, engine) >= 0)
         return true;
+    if (has_unknown_seat(r, generation))
+        return false;
     const uint32_t said = seat_says(h, engine);
     return said != SEAT_UNKNOWN && take_seat(h, r, generation, engine, said) >= 0;
 }

@@ -39,6 +39,7 @@ bool handoff_enter(const struct handoff *h, uint32_t slot);
 void handoff_say_why(const struct handoff *h, uint32_t slot, uint64_t generation, int error);
 void handoff_leave(const struct handoff *h, uint32_t slot);
 int handoff_bind(const struct handoff *h, uint32_t slot, uint64_t generation, uint64_t engine);
+void handoff_vacate(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t seat, bool is_free);
 struct handoff_word handoff_word(const struct handoff *h, uint32_t slot, uint64_t generation, uint32_t place);
 bool handoff_told(const struct handoff *h, uint32_t *slot);
 /** That place is as if it had never been used. Whoever had it says nothing any more. */

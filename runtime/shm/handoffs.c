@@ -44,6 +44,11 @@ static int port_bind(void *self, uint32_t slot, uint64_t generation, uint64_t en
     return handoff_bind(mine(self), slot, generation, engine);
 }
 
+static void port_vacate(void *self, uint32_t slot, uint64_t generation, uint32_t seat, bool is_free)
+{
+    handoff_vacate(mine(self), slot, generation, seat, is_free);
+}
+
 static struct handoff_word port_word(void *self, uint32_t slot, uint64_t generation, uint32_t peer)
 {
     const struct handoffs *h = self;
@@ -75,6 +80,8 @@ static bool port_hold(void *self, uint32_t peer, uint32_t slot, uint64_t generat
 static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
 {
     const struct handoffs *h = self;
+    if (h->rank[peer].at.area == NULL)
+        return; /* it has gone */
     handoff_give_back(&h->rank[peer].at, slot, generation, h->rank[peer].place, error);
     rings_owe(h->rings, peer, RINGS_LATER);
 }
@@ -82,7 +89,7 @@ static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t ge
 static bool port_why(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int *error)
 {
     const struct handoffs *h = self;
-    return handoff_why(&h->rank[peer].at, slot, generation, error);
+    return h->rank[peer].at.area != NULL && handoff_why(&h->rank[peer].at, slot, generation, error);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -100,6 +107,7 @@ int handoffs_create(uint32_t self, uint32_t most, struct rings *rings, struct ha
                                     .say_why = port_say_why,
                                     .leave = port_leave,
                                     .bind = port_bind,
+                                    .vacate = port_vacate,
                                     .word = port_word,
                                     .told = port_told,
                                     .take = port_take,

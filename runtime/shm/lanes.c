@@ -233,13 +233,16 @@ void lanes_join(struct lanes *l, uint32_t rank, const struct lanes_rank *neighbo
 
 void lanes_leave(struct lanes *l, uint32_t rank)
 {
-    const uint32_t place = l->peer[rank].to.its;
-    if (!lanes_lead_to(l, rank))
+    l->peer[rank] = (struct lane_peer){0};
+}
+
+void lanes_clear(struct lanes *l, uint32_t place)
+{
+    if (l->mine.area == NULL)
         return;
     for (unsigned which = HEADS; which < MESSAGES; which++)
         atomic_store_explicit(word(&l->mine, which, place), 0, memory_order_relaxed);
     l->lane[place] = (struct lane){.is_open = false};
-    l->peer[rank] = (struct lane_peer){0};
 }
 
 void lanes_destroy(struct lanes *l)

@@ -53,8 +53,10 @@ void lanes_destroy(struct lanes *l);
 
 /** Messages to that rank, which may be this one, and from it go by lanes from now on: both places are open. */
 void lanes_join(struct lanes *l, uint32_t rank, const struct lanes_rank *neighbour);
-/** It has gone, and nothing of it can land here any more. Its lane is as if it had never been used. */
+/** It has gone, and nothing of it can land here any more. lanes_clear follows for its place. */
 void lanes_leave(struct lanes *l, uint32_t rank);
+/** The lane of that place is as if it had never been used, whether its rank had joined here or not. */
+void lanes_clear(struct lanes *l, uint32_t place);
 
 /** Whether messages to that rank, and from it, go by lanes. */
 bool lanes_lead_to(const struct lanes *l, uint32_t rank);

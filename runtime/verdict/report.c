@@ -52,10 +52,12 @@ static void report_end(struct core *core, struct report *r, const struct wire_ve
 uint64_t report_producer(const struct core *core, const struct call *call)
 {
     const struct directory *d = core->c.directory;
-    const uint32_t engine = call->kind == CALL_OFFER ? core_engine(core) : call->want.engine;
-    if (engine == DIRECTORY_NONE)
-        return 0; /* none was there */
-    return d->rows[d->engines[engine]->ranks[0]].number;
+    const uint32_t index = call->kind == CALL_WANT ? call->want.engine : core_engine(core);
+    const uint64_t life = call->kind == CALL_WANT ? call->want.life : 0;
+    const struct directory_engine *engine = index != DIRECTORY_NONE ? d->engines[index] : NULL;
+    if (engine == NULL || !directory_is_complete(engine) || (life != 0 && engine->life != life))
+        return life;
+    return d->rows[engine->ranks[0]].number;
 }
 
 /* A call of mine has just ended: its report is about to be made. */

@@ -186,9 +186,20 @@ static void make_room(struct core *core)
     }
 }
 
+/* Ranks that are waited for are known as peers. False: no memory. */
+static bool know_all(struct core *core)
+{
+    for (uint32_t i = 0; i < my_engine(core)->num_ranks; i++)
+        if (peer_know(core, my_engine(core)->ranks[i]) != 0)
+            return false;
+    return true;
+}
+
 static struct round *round_create(struct core *core, const struct round_name *name)
 {
     uint32_t n = my_engine(core)->num_ranks;
+    if (!know_all(core))
+        return NULL;
     make_room(core);
     struct round *r = reap_new(sizeof *r + n * sizeof r->ids[0]), *last = round_first(core, name);
     if (r == NULL)

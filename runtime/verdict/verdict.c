@@ -19,6 +19,8 @@ static bool names_a_member(const struct core *core, const struct wire_message *m
 
 static void on_message(struct core *core, uint32_t rank, const struct wire_message *m)
 {
+    if (!directory_is_complete(my_engine(core)))
+        return; /* it is said again */
     bool from_member = core->c.directory->engine_of[rank] == core_engine(core), i_lead = leader(core) == core->c.self;
     bool to_leader = m->type == WIRE_REPORT || m->type == WIRE_STANDING;
     if (!from_member || mode_of(core) == BATON_VERDICTS_NONE || (to_leader ? !i_lead : rank != leader(core)) ||
@@ -41,7 +43,8 @@ static void on_end(struct core *core, struct outcome *told)
     baton_event_t *e = &told->event;
     struct call *call = told->call;
     struct outcome *verdict = call->verdict;
-    if (mode_of(core) == BATON_VERDICTS_NONE || !takes_part(core, core_index(core)) || core->shut)
+    if (mode_of(core) == BATON_VERDICTS_NONE || !takes_part(core, core_index(core)) || core->shut ||
+        !directory_is_complete(my_engine(core)))
         return;
     struct wire_message m = {.type = WIRE_REPORT,
                              .want_id = call->id,
@@ -70,7 +73,7 @@ static void on_end(struct core *core, struct outcome *told)
 
 static void on_loss(struct core *core, uint32_t rank)
 {
-    if (core->c.directory->engine_of[rank] != core_engine(core))
+    if (core->c.directory->engine_of[rank] != core_engine(core) || !directory_is_complete(my_engine(core)))
         return;
     if (rank == leader(core))
         reports_fail(core, BATON_EPEER, "the engine's first rank is lost");
@@ -97,8 +100,5 @@ int verdicts_create(struct core *core)
     if (v == NULL)
         return BATON_ENOMEM;
     core_hook(core, &hooks, v);
-    int rc = 0;
-    for (uint32_t i = 0; rc == 0 && i < my_engine(core)->num_ranks && mode_of(core) != BATON_VERDICTS_NONE; i++)
-        rc = peer_know(core, my_engine(core)->ranks[i]);
-    return rc;
+    return 0;
 }

@@ -93,7 +93,10 @@ void report_fail_message(const struct core *core, struct wire_message *m, int er
 /** The first rank is told by *m. `verdict`: the event of its verdict, or NULL. 0, or as peer_begin. */
 int report_create(struct core *core, const struct wire_message *m, struct outcome *verdict);
 void report_on_verdict(struct core *core, const struct wire_message *m);
-/** The number of the first member of the producer's engine, of a call of mine. */
+/**
+ * The number of the first member of the producer's engine, of a call of mine; or, if that is not there, the life that
+ * was meant.
+ */
 uint64_t report_producer(const struct core *core, const struct call *call);
 void reports_fail(struct core *core, int error, const char *why);
 void reports_destroy(struct core *core);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core_inside.h"
+#include "core/post.h"
 #include "with_world.h"
 
 enum { PREFILL, DECODE }; /* ranks: each engine has one, unless a test says otherwise */
@@ -138,6 +140,32 @@ static void an_engine_is_forgotten_as_a_whole(void **state)
     world_fini(&w);
 }
 
+/* It was cancelled, and a rank that writes to it is silent. When another rank goes, the engine has gone. */
+static void a_want_that_ends_slowly_is_given_up(void **state)
+{
+    (void)state;
+    if (world_mode != BATON_MODE_PUSH)
+        skip();
+    WORLD(w, ((struct world_engine[]){sized(prefill, 2, 0), decode}));
+    for (uint32_t i = 0; i < 2; i++)
+        world_offer(&w, i, "r", 0, 1, 10, 60000);
+    w.move_ns = 50 * MS;
+    const baton_id_t want = world_want(&w, 2, "prefill", "r", 3, 1, 10, 60000);
+    world_run(&w, w.now + 20 * MS);
+    w.ranks[0].stopped = true;
+    world_run(&w, w.now + 100 * MS);
+    world_cancel(&w, 2, want);
+    world_run(&w, w.now + 100 * MS);
+    assert_null(world_given_up(&w, 2, want));
+    world_leave(&w, 1, false, true);
+    world_run(&w, w.now + w.settings.quiet_ms * MS);
+    assert_non_null(world_given_up(&w, 2, want));
+    w.ranks[0].stopped = false;
+    world_run(&w, w.now + 5000 * MS);
+    ENDED(&w, 2, want, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    world_fini(&w);
+}
+
 /* The producer has gone and is quiet, and the consumer itself still stores zeros: the want is not over. */
 static void a_want_outlives_its_engine_until_its_tail_is_quiet(void **state)
 {
@@ -168,6 +196,26 @@ static void a_call_means_one_life(void **state)
     struct call *call = want_numbered(&w, 1000000);
     call->want.life = life;
     ENDED(&w, DECODE, world_submit(&w, DECODE, call), BATON_STATUS_FAILED, BATON_EPEER);
+    world_fini(&w);
+}
+
+/* The same where nobody has its index. The engine hears a verdict on it. */
+static void a_call_that_found_nobody_has_a_verdict(void **state)
+{
+    (void)state;
+    struct world_engine told = decode;
+    told.verdicts = BATON_VERDICTS_ALL;
+    WORLD(w, ((struct world_engine[]){prefill, told}));
+    const uint64_t life = w.directory->engines[0]->life;
+    world_leave(&w, PREFILL, false, true);
+    world_run(&w, w.now + 10 * MS);
+    assert_null(w.directory->engines[0]);
+    struct call *call = want_numbered(&w, 1000000);
+    call->want.life = life;
+    const baton_id_t want = world_submit(&w, DECODE, call);
+    ENDED(&w, DECODE, want, BATON_STATUS_FAILED, BATON_EPEER);
+    assert_non_null(world_verdict(&w, DECODE, want));
+    assert_int_equal(world_verdict(&w, DECODE, want)->error, BATON_EPEER);
     world_fini(&w);
 }
 
@@ -256,6 +304,32 @@ static void a_seat_that_is_done_with_is_no_seat_of_the_next_life(void **state)
     assert_int_equal(world_join(&w, &decode), DECODE);
     DONE_AFTER(&w, DECODE, world_want(&w, DECODE, "prefill", "r", 0, 1, 10, 1000), w.now + 100 * MS);
     DONE(&w, PREFILL, offer);
+    world_fini(&w);
+}
+
+/* A rank failed, then its engine went, while the offer waits for another one. Its end names that rank. */
+static void who_failed_is_known_until_the_offer_ends(void **state)
+{
+    (void)state;
+    const struct world_engine other = {.name = "other", .tp = 1, .heads_total = 2, .num_blocks = 16};
+    WORLD(w, ((struct world_engine[]){prefill, decode, other}));
+    struct call *call = want_numbered(&w, 1000000);
+    call->kind = CALL_OFFER;
+    call->offer = (struct call_offer){.num_tokens = 10, .ttl_ms = 10000, .num_seats = 2};
+    const baton_id_t offer = world_submit(&w, PREFILL, call);
+    const uint64_t number = w.directory->rows[DECODE].number;
+    w.move_ns = 20 * MS;
+    const baton_id_t want = world_want(&w, DECODE, "prefill", "r", 0, 1, 10, 60000);
+    world_run(&w, w.now + 10 * MS);
+    world_cancel(&w, DECODE, want);
+    world_run(&w, w.now + 100 * MS);
+    assert_null(world_event(&w, PREFILL, offer));
+    world_leave(&w, DECODE, false, true);
+    world_run(&w, w.now + 1000 * MS);
+    DONE_AFTER(&w, 2, world_want(&w, 2, "prefill", "r", 0, 1, 10, 1000), w.now + 500 * MS);
+    ENDED(&w, PREFILL, offer, BATON_STATUS_CANCELLED, BATON_ECANCELED);
+    assert_true(world_event(&w, PREFILL, offer)->peer == number);
+    assert_int_equal(w.directory->engine_of[DECODE], DIRECTORY_NONE);
     world_fini(&w);
 }
 
@@ -351,6 +425,48 @@ static void numbers_of_wants_begin_anew(void **state)
     world_fini(&w);
 }
 
+/* Both ranks are written to when the first one dies. What the offer still knows of the second is not for the next. */
+static void a_slow_end_leaves_no_tombstone(void **state)
+{
+    (void)state;
+    if (world_mode != BATON_MODE_PUSH)
+        skip();
+    const struct world_engine pair = sized(decode, 2, 0);
+    WORLD(w, ((struct world_engine[]){prefill, pair}));
+    const baton_id_t offer = world_offer(&w, PREFILL, "r", 0, 1, 10, 60000);
+    w.move_ns = 200 * MS;
+    world_submit(&w, 1, want_numbered(&w, 2000000));
+    world_submit(&w, 2, want_numbered(&w, 2000001));
+    world_run(&w, w.now + 50 * MS);
+    world_leave(&w, 1, true, true);
+    assert_null(world_event(&w, PREFILL, offer));
+    world_leave(&w, 2, true, true);
+    world_run(&w, w.now + 10 * MS);
+    ENDED(&w, PREFILL, offer, BATON_STATUS_FAILED, BATON_EPEER);
+    assert_int_equal(world_join(&w, &pair), 1);
+    w.move_ns = MS / 10;
+    const baton_id_t want = world_submit(&w, 2, want_numbered(&w, 1000000));
+    world_run(&w, w.now + 20 * MS);
+    assert_null(world_event(&w, 2, want)); /* it waits for the next offer */
+    world_cancel(&w, 2, want);
+    world_fini(&w);
+}
+
+/* How long its bytes took says nothing of the next member of that index. */
+static void speeds_are_learnt_anew(void **state)
+{
+    (void)state;
+    WORLD(w, ((struct world_engine[]){prefill, decode}));
+    serve(&w, PREFILL, DECODE, "first", 1);
+    const uint32_t mover = world_mode == BATON_MODE_PUSH ? PREFILL : DECODE;
+    const struct movers *movers = w.ranks[mover].core->movers;
+    assert_non_null(movers->flows[PREFILL + DECODE - mover]);
+    world_leave(&w, PREFILL + DECODE - mover, true, true);
+    world_run(&w, w.now + 10 * MS);
+    assert_null(movers->flows[PREFILL + DECODE - mover]);
+    world_fini(&w);
+}
+
 /* Answers that the old life was owed still are not for the new one. */
 static void nobody_speaks_to_who_has_just_come(void **state)
 {
@@ -416,6 +532,115 @@ static void the_next_life_may_be_another_engine(void **state)
     world_fini(&w);
 }
 
+/* A word about an offer that never comes. */
+static void say_early(struct world *w, uint32_t from, uint32_t to)
+{
+    struct wire_message word = {.type = WIRE_RELEASE, .want_id = 1, .end = {.name.key = "other", .time_left_ms = 1}};
+    post_send(w->ranks[from].core->post, to, &word);
+    world_run(w, w->now + 10 * MS);
+}
+
+/* A rank of it speaks before the producer knows all of them: who of them reads is found out when they are there. */
+static void who_reads_is_found_out_of_the_whole_engine(void **state)
+{
+    (void)state;
+    WORLD(w, ((struct world_engine[]){prefill}));
+    const struct world_engine pair = sized(decode, 2, 0);
+    const uint32_t early = world_join_rank(&w, &pair, 0);
+    say_early(&w, early, PREFILL);
+    world_join_rank(&w, &pair, 1);
+    world_fill(&w, PREFILL, 3, 0, 1, 10);
+    const baton_id_t offer = world_offer(&w, PREFILL, "r", 0, 1, 10, 1000);
+    for (uint32_t i = early; i < early + 2; i++) {
+        world_poison(&w, i);
+        DONE_AFTER(&w, i, world_want(&w, i, "prefill", "r", 3, 1, 10, 1000), w.now + 100 * MS);
+        assert_int_equal(world_wrong(&w, i, 3, 3, 1, 10), 0);
+    }
+    DONE(&w, PREFILL, offer);
+    world_fini(&w);
+}
+
+/* The same where the producer does not know all ranks of its own engine. */
+static void who_reads_is_found_out_by_the_whole_engine(void **state)
+{
+    (void)state;
+    WORLD(w, ((struct world_engine[]){decode}));
+    const struct world_engine pair = sized(prefill, 2, 0);
+    const uint32_t early = world_join_rank(&w, &pair, 0);
+    say_early(&w, 0, early);
+    world_join_rank(&w, &pair, 1);
+    baton_id_t offers[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        world_fill(&w, early + i, 3, 0, 1, 10);
+        offers[i] = world_offer(&w, early + i, "r", 0, 1, 10, 1000);
+    }
+    struct call *call = want_numbered(&w, 1000000);
+    call->want.engine = directory_find(w.directory, "prefill");
+    world_poison(&w, 0);
+    DONE_AFTER(&w, 0, world_submit(&w, 0, call), w.now + 100 * MS);
+    assert_int_equal(world_wrong(&w, 0, 3, 3, 1, 10), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        DONE(&w, early + i, offers[i]);
+    world_fini(&w);
+}
+
+static int num_bound;
+
+static int bind_first(void *self, uint32_t slot, uint64_t generation, uint64_t engine)
+{
+    (void)self, (void)slot, (void)generation, (void)engine;
+    num_bound++;
+    return 0;
+}
+
+/* Words bind no seat for an engine that forms, whose rank is to be heard later, nor for one that has gone. */
+static void seats_are_for_whole_engines(void **state)
+{
+    (void)state;
+    static const char any[1][BATON_ENGINE_NAME_MAX];
+    static const struct port_handoff words = {.bind = bind_first};
+    WORLD(w, ((struct world_engine[]){prefill}));
+    struct core *core = w.ranks[PREFILL].core;
+    const struct world_engine pair = sized(decode, 2, 0);
+    const uint32_t early = world_join_rank(&w, &pair, 0);
+    struct seats *seats = seats_create(any, 1);
+    int error;
+    seats_share(seats, &words, 0, 1);
+    num_bound = 0;
+    assert_null(reader_take(core, seats, early, &error));
+    assert_int_equal(error, BATON_EBUSY);
+    assert_int_equal(num_bound, 0);
+    const uint32_t late = world_join_rank(&w, &pair, 1);
+    readers_begin(core, w.directory->engine_of[early]);
+    world_run(&w, w.now + 10 * MS);
+    directory_leave(w.directory, late);
+    assert_null(reader_take(core, seats, early, &error));
+    assert_int_equal(error, BATON_EPEER);
+    assert_int_equal(num_bound, 0);
+    seats_destroy(core, seats);
+    world_fini(&w);
+}
+
+/* Its first rank's core begins before the second is there. */
+static void engines_that_come_later_hear_verdicts(void **state)
+{
+    (void)state;
+    WORLD(w, ((struct world_engine[]){prefill}));
+    struct world_engine pair = sized(decode, 2, 0);
+    pair.verdicts = BATON_VERDICTS_ALL;
+    const uint32_t first = world_join(&w, &pair);
+    baton_id_t wants[2];
+    world_offer(&w, PREFILL, "r", 0, 1, 10, 1000);
+    for (uint32_t i = 0; i < 2; i++)
+        wants[i] = world_want(&w, first + i, "prefill", "r", 3, 1, 10, 1000);
+    world_run(&w, w.now + 100 * MS);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_non_null(world_verdict(&w, first + i, wants[i]));
+        assert_int_equal(world_verdict(&w, first + i, wants[i])->error, 0);
+    }
+    world_fini(&w);
+}
+
 #define LIVES 1000
 
 static void a_thousand_lives_need_the_memory_of_a_few(void **state)
@@ -449,16 +674,25 @@ int main(void)
         cmocka_unit_test(wants_behind_a_handshake_end),
         cmocka_unit_test(one_rank_takes_its_engine_along),
         cmocka_unit_test(an_engine_is_forgotten_as_a_whole),
+        cmocka_unit_test(a_want_that_ends_slowly_is_given_up),
         cmocka_unit_test(a_want_outlives_its_engine_until_its_tail_is_quiet),
         cmocka_unit_test(a_call_means_one_life),
+        cmocka_unit_test(a_call_that_found_nobody_has_a_verdict),
         cmocka_unit_test(a_seat_of_which_nothing_was_read_is_free_again),
         cmocka_unit_test(a_seat_waits_for_its_engine),
         cmocka_unit_test(an_offer_that_was_being_read_fails),
         cmocka_unit_test(a_seat_that_is_done_with_is_no_seat_of_the_next_life),
+        cmocka_unit_test(who_failed_is_known_until_the_offer_ends),
         cmocka_unit_test(an_offer_that_ends_slowly_keeps_what_it_knows),
         cmocka_unit_test(words_of_the_gone_wait_no_more),
         cmocka_unit_test(numbers_of_wants_begin_anew),
+        cmocka_unit_test(a_slow_end_leaves_no_tombstone),
+        cmocka_unit_test(speeds_are_learnt_anew),
         cmocka_unit_test(nobody_speaks_to_who_has_just_come),
+        cmocka_unit_test(who_reads_is_found_out_of_the_whole_engine),
+        cmocka_unit_test(who_reads_is_found_out_by_the_whole_engine),
+        cmocka_unit_test(seats_are_for_whole_engines),
+        cmocka_unit_test(engines_that_come_later_hear_verdicts),
         cmocka_unit_test(the_next_life_may_be_another_engine),
         cmocka_unit_test(tombstones_end_with_their_life),
         cmocka_unit_test(a_name_comes_again_before_the_old_one_is_quiet),

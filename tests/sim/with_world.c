@@ -839,7 +839,7 @@ void world_init(struct world *w, const struct world_engine *engines, uint32_t nu
         begin(w, i);
 }
 
-/* What was to happen at a rank that goes is lost, and what it has asked others for. */
+/* What was to happen at a rank that goes is lost, what it has said, and what was written to it from afar. */
 static void drop_of(struct world *w, uint32_t rank)
 {
     struct due *d, *next;
@@ -847,7 +847,8 @@ static void drop_of(struct world *w, uint32_t rank)
     w->held = NULL;
     DL_FOREACH_SAFE(w->queue, d, next)
     {
-        if (d->to != rank && (d->from != rank || d->kind != DUE_MESSAGE))
+        const bool is_written = d->kind == DUE_MOVE && d->write && is_far(w, rank);
+        if (d->to != rank && (d->from != rank || (d->kind != DUE_MESSAGE && !is_written)))
             continue;
         DL_DELETE(w->queue, d);
         free(d);
@@ -868,19 +869,21 @@ void world_leave(struct world *w, uint32_t rank, bool is_dead, bool is_quiet)
     forget_gone(w);
 }
 
+uint32_t world_join_rank(struct world *w, const struct world_engine *engine, uint32_t index)
+{
+    const struct port_event joined = {.kind = PORT_JOINED, .peer = join(w, engine, index)};
+    begin(w, joined.peer);
+    for (uint32_t k = 0; k < w->num_ranks; k++)
+        if (k != joined.peer)
+            step(w, &w->ranks[k], &joined, 1);
+    return joined.peer;
+}
+
 uint32_t world_join(struct world *w, const struct world_engine *engine)
 {
-    struct port_event joined = {.kind = PORT_JOINED};
-    uint32_t first = DIRECTORY_NONE;
-    for (uint32_t i = 0; i < size_of(engine); i++) {
-        joined.peer = join(w, engine, i);
-        if (first == DIRECTORY_NONE)
-            first = joined.peer;
-        begin(w, joined.peer);
-        for (uint32_t k = 0; k < w->num_ranks; k++)
-            if (k != joined.peer)
-                step(w, &w->ranks[k], &joined, 1);
-    }
+    const uint32_t first = world_join_rank(w, engine, 0);
+    for (uint32_t i = 1; i < size_of(engine); i++)
+        world_join_rank(w, engine, i);
     return first;
 }
 

@@ -135,6 +135,8 @@ void world_fini(struct world *w);
 void world_leave(struct world *w, uint32_t rank, bool is_dead, bool is_quiet);
 /** An engine comes, with all its ranks, and all others hear of it at once. Its first rank. */
 uint32_t world_join(struct world *w, const struct world_engine *engine);
+/** The same of one of its ranks. */
+uint32_t world_join_rank(struct world *w, const struct world_engine *engine, uint32_t index);
 
 /** Lets time pass until `until_ns`. */
 void world_run(struct world *w, uint64_t until_ns);

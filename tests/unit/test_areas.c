@@ -184,6 +184,57 @@ static void test_members_come_and_go(void **state)
     areas_destroy(a.areas);
 }
 
+/* It was opened its place, spoke, and went before this rank had met it. Who has the place next starts anew. */
+static void test_one_goes_before_it_is_met(void **state)
+{
+    (void)state;
+    struct side a, b, c;
+    struct port_event e;
+    open_as(&a, 1);
+    open_as(&b, 3);
+    open_as(&c, 0);
+    add(&a, 3);
+    add(&b, 1);
+    areas_open(b.areas);
+    areas_open(a.areas);
+    areas_meet(b.areas);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(lanes_send(areas_lanes(b.areas), 1, "old", 4, RINGS_NOW), 0);
+    areas_leave(a.areas, 3);
+    meet(&a, 1, &c, 0);
+    for (unsigned i = 0; i < LANES_MESSAGES; i++)
+        assert_int_equal(lanes_send(areas_lanes(c.areas), 1, "new", 4, RINGS_NOW), 0);
+    for (unsigned i = 0; i < LANES_MESSAGES; i++) {
+        assert_int_equal(lanes_take(areas_lanes(a.areas), &e, 1), 1);
+        assert_int_equal(e.peer, 0);
+        assert_string_equal((const char *)e.data, "new");
+    }
+    assert_int_equal(lanes_bad(areas_lanes(a.areas)), 0);
+    areas_destroy(a.areas);
+    areas_destroy(b.areas);
+    areas_destroy(c.areas);
+}
+
+/* One that claimed, and was never added here: its place is free again when it has gone. */
+static void test_claims_of_the_gone(void **state)
+{
+    (void)state;
+    struct side a, b;
+    open_as(&a, 1);
+    for (uint32_t i = 0; i < 2 * PLACES; i++) {
+        open_as(&b, 3);
+        add(&b, 1);
+        areas_destroy(b.areas);
+        areas_leave(a.areas, 3);
+        rows[3].number += 0x100; /* the next life's */
+        memset(peers[3].mapped, 0, segment_bytes());
+    }
+    areas_destroy(a.areas);
+    const struct places of_a = {(void *)(peers[1].mapped + AREA), PLACES};
+    for (uint64_t n = 1; n < PLACES; n++)
+        assert_true(places_claim(&of_a, n) < PLACES);
+}
+
 /* All places are taken by others: the two go by other ways. So they do while somebody claims in another's name. */
 static void test_no_place(void **state)
 {
@@ -329,6 +380,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_meet, make, unmake),
         cmocka_unit_test_setup_teardown(test_members_come_and_go, make, unmake),
+        cmocka_unit_test_setup_teardown(test_one_goes_before_it_is_met, make, unmake),
+        cmocka_unit_test_setup_teardown(test_claims_of_the_gone, make, unmake),
         cmocka_unit_test_setup_teardown(test_no_place, make, unmake),
         cmocka_unit_test_setup_teardown(test_good_cards, make, unmake),
         cmocka_unit_test_setup_teardown(test_cards_that_cannot_be, make, unmake),

@@ -228,6 +228,25 @@ static void test_a_peer_that_is_lost(void **state)
     assert_int_equal(fakes.sent, 2);
 }
 
+/* Another member gets its index: it hears nothing that was for the former one. */
+static void test_a_peer_that_is_forgotten(void **state)
+{
+    (void)state;
+    beside_lend(b, true);
+    assert_int_equal(send(1, "old"), 0);
+    assert_int_equal(send(2, "other"), 0);
+    for (unsigned i = 1; i < BESIDE_LETTERS; i++)
+        assert_int_equal(send(1, "old"), 0);
+    assert_int_equal(send(1, "old"), BATON_EAGAIN);
+    beside_forget(b, 1);
+    assert_int_equal(send(1, "new"), 0);
+    beside_lend(b, false);
+    progress();
+    assert_int_equal(fakes.sent, 2);
+    sent(0, 2, "other");
+    sent(1, 1, "new");
+}
+
 /* ---- memory of peers --------------------------------------------------------------------------------------------- */
 
 static void test_memory_of_peers_waits(void **state)
@@ -392,6 +411,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nothing_overtakes, begin, end),
         cmocka_unit_test_setup_teardown(test_the_bound, begin, end),
         cmocka_unit_test_setup_teardown(test_a_peer_that_is_lost, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_peer_that_is_forgotten, begin, end),
         cmocka_unit_test_setup_teardown(test_memory_of_peers_waits, begin, end),
         cmocka_unit_test_setup_teardown(test_each_thing_that_is_left_wakes, begin, end),
         cmocka_unit_test_setup_teardown(test_a_sync_is_owed, begin, end),

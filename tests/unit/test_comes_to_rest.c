@@ -115,9 +115,12 @@ static void begin(enum context_state state)
     assert_int_equal(b.closing.departure.until_ns, BEGAN_NS + CLOSE_MS * CLOCK_NS_PER_MS);
 }
 
+/* Looks come often. */
 static int step(uint64_t ms)
 {
-    return closing_step(&b, BEGAN_NS + ms * CLOCK_NS_PER_MS);
+    const uint64_t now = BEGAN_NS + ms * CLOCK_NS_PER_MS;
+    b.closing.looked_ns = now - CLOCK_NS_PER_MS;
+    return closing_step(&b, now);
 }
 
 /* Until `ms` it goes on, and what it comes to 1 ms later. */
@@ -309,6 +312,22 @@ static void test_rank_0_cannot_be_told(void **state)
     assert_true(b.closing.departure.is_lost);
 }
 
+/* The process is stopped for longer than it may wait, alone or with the others: it waits as long as it would have. */
+static void test_a_pause(void **state)
+{
+    (void)state;
+    for (int has_world = 0; has_world < 2; has_world++) {
+        const uint64_t most = has_world ? CLOSE_MS : b.settings.quiet_ms, paused = 10 * CLOSE_MS;
+        begin_on(has_world != 0, CONTEXT_STARTED);
+        front.says.core_is_quiet = false;
+        assert_int_equal(step(1), BATON_EAGAIN);
+        assert_int_equal(closing_step(&b, BEGAN_NS + (1 + paused) * CLOCK_NS_PER_MS), BATON_EAGAIN);
+        assert_int_equal(step(paused + most), BATON_EAGAIN);
+        assert_int_equal(step(paused + most + 1), BATON_EPEER);
+        front.says.core_is_quiet = true;
+    }
+}
+
 /* ---- after the last turn ----------------------------------------------------------------------------------------- */
 
 /* What is left of the time bounds the steps that follow, and all agree on what they come to. */
@@ -431,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_calls_that_were_given_up),
         cmocka_unit_test(test_calls_that_were_given_up_and_end),
         cmocka_unit_test(test_rank_0_cannot_be_told),
+        cmocka_unit_test(test_a_pause),
         cmocka_unit_test(test_a_departure_ends),
         cmocka_unit_test(test_a_departure_without_rest),
         cmocka_unit_test(test_a_departure_without_the_others),

@@ -211,6 +211,32 @@ static void test_engines_go(void **state)
     ground_free(g);
 }
 
+/* The producer's core knows what became of a seat whose engine has gone: it is free, or nobody's any more. */
+static void test_seats_are_vacated(void **state)
+{
+    (void)state;
+    struct ground *g = ground_create();
+    struct handoff_grant grant;
+    const uint64_t seats[] = {OTHER, HANDOFF_NOBODY, HANDOFF_NOBODY};
+    const struct handoff_offer offer = {.name = name_of("s", 0), .num_tokens = 100};
+    handoff_write(&g->h, 0, 7, &offer, seats, 3);
+    atomic_store(&g->board[0], 7);
+    assert_true(handoff_enter(&g->h, 0));
+    assert_true(take(g, "s", 0, ENGINE, &grant));
+    handoff_vacate(&g->h, 0, 7, 1, true);
+    handoff_forget(&g->h, ENGINE);
+    assert_true(take(g, "s", 1, ENGINE + 10, &grant));
+    assert_int_equal(handoff_bind(&g->h, 0, 7, ENGINE + 10), 1);
+    handoff_vacate(&g->h, 0, 5, 1, true);  /* of an earlier lease: nothing */
+    handoff_vacate(&g->h, 0, 7, 1, false); /* it had it */
+    handoff_forget(&g->h, ENGINE + 10);
+    assert_int_equal(handoff_bind(&g->h, 0, 7, ENGINE + 20), 2);
+    assert_int_equal(handoff_bind(&g->h, 0, 7, ENGINE + 30), -1);
+    handoff_vacate(&g->h, 0, 7, 0, true); /* named: not for others */
+    assert_int_equal(handoff_bind(&g->h, 0, 7, ENGINE + 30), -1);
+    ground_free(g);
+}
+
 /* Words can name so many engines at a time; others have their seats by message. Whoever goes leaves room. */
 static void test_many_engines(void **state)
 {
@@ -229,6 +255,7 @@ static void test_many_engines(void **state)
     assert_false(take(g, "k", 0, most + 1, &grant)); /* it is not known there who has it */
     assert_false(take(g, "k", 0, 1, &grant));
     handoff_forget(&g->h, 17);
+    assert_false(take(g, "k", 0, most + 1, &grant)); /* it might take a second one */
     assert_true(begin(g, 2, 1001, "l"));
     assert_true(take(g, "l", 0, most + 1, &grant));
     assert_int_equal(handoff_bind(&g->h, 2, 1001, most + 1), 0);
@@ -538,6 +565,7 @@ int main(void)
         cmocka_unit_test(test_seats),
         cmocka_unit_test(test_engines_go),
         cmocka_unit_test(test_many_engines),
+        cmocka_unit_test(test_seats_are_vacated),
         cmocka_unit_test(test_a_late_word),
         cmocka_unit_test(test_a_lease_is_held),
         cmocka_unit_test(test_an_offer_that_ends_while_it_is_taken),

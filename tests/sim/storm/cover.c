@@ -155,9 +155,10 @@ void storm_cover(struct storm_rank *r, const struct port_event *e)
     }
 }
 
-static const char *call_state(const struct core *core, const struct storm_call *c)
+static const char *call_state(const struct storm_rank *r, const struct storm_call *c)
 {
-    uint64_t id = c->number;
+    const struct core *core = r->core;
+    uint64_t id = storm_id(r->storm, c);
     struct want *want;
     char key[8];
     if (c->is_want) {
@@ -173,7 +174,7 @@ static const char *call_state(const struct core *core, const struct storm_call *
 
 void storm_cover_call(struct storm_rank *r, const struct storm_call *c, const char *what)
 {
-    count(call_state(r->core, c), what);
+    count(call_state(r, c), what);
 }
 
 void storm_cover_end(const struct storm_call *c)
@@ -191,6 +192,32 @@ void storm_cover_rank(const struct storm_rank *r)
     core_stats(r->core, &stats);
     for (uint64_t i = 0; i < stats.retries; i++)
         count("leg failed", "another rank");
+}
+
+void storm_cover_news(const char *state, const char *news)
+{
+    count(state, news);
+}
+
+/* What a rank has under way with one that goes: legs that read from it or are written to by it, and its readers. */
+void storm_cover_left(const struct storm_rank *r, uint32_t rank)
+{
+    static const char *const readers[] = {"reader none", "reader granted", "reader ended"};
+    static const char *const pushes[] = {"push card", "push writing", "push written", "push stopping"};
+    const struct core *core = r->core;
+    for (struct want *want = core->wants->by_id; want != NULL; want = want->by_id.next) {
+        if (want->state == WANT_QUEUED && want->name.engine == core->c.directory->engine_of[rank])
+            count("want queued", "LEFT");
+        for (uint32_t i = 0; want->legs != NULL && i < want->ask.num_legs; i++)
+            if (leg_rank(leg_at(want->legs, i)) == rank)
+                count(leg_name(leg_at(want->legs, i)), "LEFT");
+    }
+    for (struct offer *o = core->offers->by_id; o != NULL; o = o->by_id.next) {
+        const struct reader *reader = reader_of(core, o->seats, rank);
+        if (reader != NULL)
+            count(reader_push(reader) != NULL ? pushes[push_state(reader_push(reader))] : readers[reader_state(reader)],
+                  "LEFT");
+    }
 }
 
 static int by_name(const void *a, const void *b)

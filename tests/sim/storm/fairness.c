@@ -2,13 +2,14 @@
 /*
  * fair: no transfer and no peer is passed more often than its turn allows, no peer takes more than its share, silent
  * peers take nothing from others, and nobody waits for what is free. This is checked by what the port sees and by what
- * the movers still have to move, not by how the core orders them.
+ * the movers still have to move, not by how the core orders them. Peers are named as the core names them: by their
+ * ranks in its directory.
  */
 #include "storm.h"
 
 static struct storm_pair *pair_of(const struct storm_rank *r, uint32_t peer)
 {
-    return &r->storm->pairs[r->rank * r->storm->num_ranks + peer];
+    return &r->storm->pairs[r->rank * r->storm->num_ranks + r->member_at[peer]];
 }
 
 /* Whether the mover has bytes that could move now. */
@@ -41,7 +42,7 @@ struct shares {
 
 static baton_path_t path_of(const struct storm_rank *r, uint32_t peer)
 {
-    return r->storm->path[r->rank * r->storm->num_ranks + peer];
+    return r->path[peer];
 }
 
 static const struct mover *mover_of(const struct op *op)
@@ -62,7 +63,7 @@ static uint64_t free_of(const struct storm_rank *r, const struct shares *shares,
 {
     const struct storm *s = r->storm;
     uint64_t talking = 0, silent = 0, limit = storm_limit(s, path);
-    for (uint32_t i = 0; i < s->num_ranks; i++)
+    for (uint32_t i = 0; i < r->directory->num_ranks; i++)
         if (path_of(r, i) == path)
             *(shares->silent[i] ? &silent : &talking) += shares->held[i];
     talking += silent > limit / 4 ? silent - limit / 4 : 0;
@@ -71,15 +72,15 @@ static uint64_t free_of(const struct storm_rank *r, const struct shares *shares,
 
 static void shares_of(const struct storm_rank *r, struct shares *out)
 {
-    const struct storm *s = r->storm;
+    const uint32_t num = r->directory->num_ranks;
     *out = (struct shares){.free = {0}};
     for (const struct op *op = r->core->ops.by_tag; op != NULL; op = op->hh.next)
         if (mover_of(op) != NULL)
             out->held[mover_of(op)->peer] += mover_of(op)->taken - mover_of(op)->tally.bytes;
-    for (uint32_t i = 0; i < s->num_ranks; i++)
+    for (uint32_t i = 0; i < num; i++)
         out->silent[i] = out->held[i] > 0 && is_silent(r, i);
     uint64_t copies = free_of(r, out, BATON_PATH_SHM), rma = free_of(r, out, BATON_PATH_RMA);
-    for (uint32_t i = 0; i < s->num_ranks; i++)
+    for (uint32_t i = 0; i < num; i++)
         out->free[i] = path_of(r, i) == BATON_PATH_SHM ? copies : rma;
 }
 
@@ -104,10 +105,11 @@ static void check_share(struct storm_rank *r, const struct shares *shares, uint3
     struct storm *s = r->storm;
     uint64_t held = shares->held[peer];
     if (shares->silent[peer])
-        storm_fail(s, "rank %u moves more bytes with rank %u, which is silent", r->rank, peer);
+        storm_fail(s, "rank %u moves more bytes with rank %u, which is silent", r->rank, r->member_at[peer]);
     if (held + 2 * budget > shares->free[peer] + 1)
-        storm_fail(s, "rank %u: rank %u holds %llu bytes and may take %llu of %llu: more than half", r->rank, peer,
-                   (unsigned long long)held, (unsigned long long)budget, (unsigned long long)shares->free[peer]);
+        storm_fail(s, "rank %u: rank %u holds %llu bytes and may take %llu of %llu: more than half", r->rank,
+                   r->member_at[peer], (unsigned long long)held, (unsigned long long)budget,
+                   (unsigned long long)shares->free[peer]);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
@@ -170,7 +172,7 @@ static void pass_mover(struct storm_rank *r, const struct mover *m, void *arg)
     w->passed = m->op.tag == c->leg->tag ? 0 : w->passed + 1;
     if (w->passed >= w->most)
         storm_fail(r->storm, "rank %u: one of %u transfers with rank %u waits while others had %u turns", r->rank,
-                   w->most, peer, w->passed);
+                   w->most, r->member_at[peer], w->passed);
 }
 
 /*
@@ -191,11 +193,11 @@ static void pass_peer(struct storm_rank *r, uint32_t peer, const struct count *c
     p->most = c->peers > p->most ? c->peers : p->most;
     bool full = c->shares.held[peer] > 0 || c->shares.free[peer] == 0;
     bool is_left = r->is_lent && path_of(r, peer) == BATON_PATH_RMA;
-    if (full || is_left || p->refused_step == r->steps || !storm_has_room(s, r->rank, peer))
+    if (full || is_left || p->refused_step == r->steps || !storm_has_room(s, r->rank, r->member_at[peer]))
         return;
     if (++p->passed >= p->most)
-        storm_fail(s, "rank %u: of %u peers, rank %u waits while others had %u turns", r->rank, p->most, peer,
-                   p->passed);
+        storm_fail(s, "rank %u: of %u peers, rank %u waits while others had %u turns", r->rank, p->most,
+                   r->member_at[peer], p->passed);
 }
 
 void storm_check_turn(struct storm_rank *r, const struct path_leg *leg, uint64_t budget)
@@ -205,8 +207,9 @@ void storm_check_turn(struct storm_rank *r, const struct path_leg *leg, uint64_t
     check_share(r, &c.shares, leg->peer, budget);
     each_waiting(r, count, &c);
     each_waiting(r, pass_mover, &c);
-    for (uint32_t i = 0; i < r->storm->num_ranks; i++)
-        pass_peer(r, i, &c);
+    for (uint32_t i = 0; i < r->directory->num_ranks; i++)
+        if (r->member_at[i] != DIRECTORY_NONE)
+            pass_peer(r, i, &c);
 }
 
 /* ---- nobody waits for what is free ------------------------------------------------------------------------------- */
@@ -217,9 +220,9 @@ static void could_have_moved(struct storm_rank *r, const struct mover *m, void *
     uint32_t peer = m->peer;
     const struct storm_pair *p = pair_of(r, peer);
     if (shares->held[peer] == 0 && p->refused_step != r->steps && shares->free[peer] > 0 &&
-        storm_has_room(r->storm, r->rank, peer))
-        storm_fail(r->storm, "rank %u: a transfer with rank %u waits though %llu bytes are free", r->rank, peer,
-                   (unsigned long long)shares->free[peer]);
+        storm_has_room(r->storm, r->rank, r->member_at[peer]))
+        storm_fail(r->storm, "rank %u: a transfer with rank %u waits though %llu bytes are free", r->rank,
+                   r->member_at[peer], (unsigned long long)shares->free[peer]);
 }
 
 void storm_check_idle(struct storm_rank *r)

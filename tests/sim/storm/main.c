@@ -64,6 +64,24 @@ bool storm_chance(struct storm *s, uint32_t of_1000)
     return storm_below(s, 1000) < of_1000;
 }
 
+uint32_t storm_luck(struct storm *s, uint32_t below)
+{
+    s->luck = storm_hash(s->luck + 1);
+    return (uint32_t)(s->luck % below);
+}
+
+uint64_t storm_id(const struct storm *s, const struct storm_call *c)
+{
+    return (s->changes ? (uint64_t)(STORM_RANKS_MAX - c->rank) << 32 : 0) | c->number;
+}
+
+struct storm_call *storm_call_of(struct storm *s, uint64_t id)
+{
+    const uint64_t number = s->changes ? id & UINT32_MAX : id;
+    struct storm_call *c = number >= 1 && number <= s->num_calls ? &s->calls[number - 1] : NULL;
+    return c != NULL && storm_id(s, c) == id ? c : NULL;
+}
+
 /* ---- one seed ---------------------------------------------------------------------------------------------------- */
 
 /* A time long enough for every deadline, loss, return and last message after the last action. */
@@ -87,6 +105,8 @@ bool storm_seed(struct storm *s, uint64_t seed, bool verbose)
     memset(s, 0, sizeof *s);
     s->seed = seed;
     s->random = storm_hash(seed);
+    s->luck = storm_hash(seed ^ UINT64_C(0x6d656d62657273));
+    s->changes = storm_luck(s, 2) == 0;
     s->verbose = verbose;
     s->untouched = -1;
     s->now = STORM_MS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * oracle: every call ends once; nothing writes into blocks that are not lent; a want that is done has all the bytes of
- * one offer of its key, and what was attached to such an offer; an offer is done only if every rank that takes from it
- * was served; limits hold.
+ * one offer of its key, of the life of the engine that was meant, and what was attached to such an offer; an offer is
+ * done only if every rank that takes from it was served; limits hold.
  */
 #include "storm.h"
 
@@ -186,14 +186,14 @@ static bool holds(const struct storm *s, uint32_t rank, uint32_t layer, uint32_t
 static bool takes_from(const struct storm *s, uint32_t consumer_rank, uint32_t producer_rank)
 {
     const baton_geometry_t *g = &s->ranks[consumer_rank].geometry;
-    const struct directory *d = s->directory;
+    const struct storm_life *producer = storm_life_of(s, producer_rank);
     bool any = false;
     for (uint32_t layer = g->layer_first; g->num_tensors > 0 && layer < g->layer_first + g->layer_count; layer++)
         for (uint32_t head = g->splits[0].head_first; head < g->splits[0].head_first + g->splits[0].head_count;
              head++) {
             bool is_there = false;
-            for (uint32_t k = 0; k < s->num_ranks; k++)
-                is_there |= d->engine_of[k] == d->engine_of[producer_rank] && holds(s, k, layer, head);
+            for (uint32_t k = 0; k < producer->num_ranks; k++)
+                is_there |= holds(s, producer->ranks[k], layer, head);
             if (!is_there)
                 return false;
             any |= holds(s, producer_rank, layer, head);
@@ -217,14 +217,14 @@ static bool was_served(const struct storm *s, const struct storm_call *o, uint32
 /* An offer is done only if as many engines as it has seats were served: every rank of them that takes from it. */
 static void check_offer_done(struct storm *s, const struct storm_call *o)
 {
-    const struct directory *d = s->directory;
     uint32_t served = 0;
-    for (uint32_t e = 0; e < d->num_engines; e++) {
+    for (uint32_t e = 0; e < s->num_lives; e++) {
+        const struct storm_life *life = &s->lives[e];
         uint32_t takers = 0, good = 0;
-        for (uint32_t i = 0; i < d->engines[e]->num_ranks && e != o->engine; i++)
-            if (takes_from(s, d->engines[e]->ranks[i], o->rank)) {
+        for (uint32_t i = 0; i < life->num_ranks && e != o->engine; i++)
+            if (takes_from(s, life->ranks[i], o->rank)) {
                 takers++;
-                good += was_served(s, o, d->engines[e]->ranks[i]);
+                good += was_served(s, o, life->ranks[i]);
             }
         bool idle_release = takers == 0; /* no rank there takes from this one: a release is enough */
         served += e != o->engine && good == takers && (takers > 0 || idle_release);
@@ -260,24 +260,23 @@ static bool has_told(const struct storm *s, const struct storm_call *o, uint32_t
  */
 static void check_not_pinned(struct storm *s, const struct storm_call *o)
 {
-    const struct directory *d = s->directory;
     uint32_t engine = DIRECTORY_NONE, takers = 0, told = 0;
-    if (!s->deafened || o->seats != 1)
+    if (!s->deafened || s->changes || o->seats != 1)
         return;
     for (uint32_t i = 0; i < s->num_calls; i++) {
         const struct storm_call *c = &s->calls[i];
         if (!c->is_want || c->key != o->key || c->attempt != o->attempt || c->engine != o->engine)
             continue;
-        if (engine != DIRECTORY_NONE && d->engine_of[c->rank] != engine)
+        if (engine != DIRECTORY_NONE && s->ranks[c->rank].life != engine)
             return;
-        engine = d->engine_of[c->rank];
+        engine = s->ranks[c->rank].life;
     }
     if (engine == DIRECTORY_NONE || (o->seat != DIRECTORY_NONE && o->seat != engine))
         return;
-    for (uint32_t i = 0; i < d->engines[engine]->num_ranks; i++)
-        if (takes_from(s, d->engines[engine]->ranks[i], o->rank)) {
+    for (uint32_t i = 0; i < s->lives[engine].num_ranks; i++)
+        if (takes_from(s, s->lives[engine].ranks[i], o->rank)) {
             takers++;
-            told += has_told(s, o, d->engines[engine]->ranks[i]);
+            told += has_told(s, o, s->lives[engine].ranks[i]);
         }
     if (takers > 0 && told == takers)
         storm_fail(s, "offer %u of rank %u lived to its time, though all wants for it had ended", o->number, o->rank);
@@ -285,9 +284,10 @@ static void check_not_pinned(struct storm *s, const struct storm_call *o)
 
 void storm_note_answer(struct storm *s, uint32_t rank, const struct wire_message *m)
 {
-    if (m->want_id == 0 || m->want_id > s->num_calls)
+    struct storm_call *c = storm_call_of(s, m->want_id);
+    if (c == NULL)
         return;
-    uint64_t *gone_ns = &s->calls[m->want_id - 1].gone_ns[rank];
+    uint64_t *gone_ns = &c->gone_ns[rank];
     if (m->type == WIRE_NACK && m->nack.error == BATON_EGONE)
         *gone_ns = s->now;
     else if (m->type == WIRE_GRANT || m->type == WIRE_WRITTEN)
@@ -388,24 +388,23 @@ static void check_heard(struct storm *s, const struct storm_call *c)
 }
 
 /* Whether that leg took a lease of that offer, which has ended by its time though the want may go on for long. */
-static bool is_cut_off(const struct storm *s, const struct storm_rank *reader, struct leg *leg,
-                       const struct storm_call *o)
+static bool is_cut_off(struct storm *s, const struct storm_rank *reader, struct leg *leg, const struct storm_call *o)
 {
     const struct port_handoff *hand = reader->port.handoff;
-    const struct storm_call *want = &s->calls[leg->ask->want - 1];
-    const uint32_t rank = o->rank;
+    const struct storm_call *want = storm_call_of(s, leg->ask->want);
+    const uint32_t rank = reader->view[o->rank].rank;
     const uint64_t due = atomic_load_explicit(&leg->ask->call->due_ns, memory_order_relaxed);
     int why = 0;
     return want->key == o->key && want->attempt == o->attempt && leg->has_taken && leg_rank(leg) == rank &&
            leg->state == LEG_MOVING && due > s->now + 2 * STORM_MS &&
-           leg->generation != s->ranks[rank].board[leg->slot] &&
+           leg->generation != s->ranks[o->rank].board[leg->slot] &&
            hand->why(hand->self, rank, leg->slot, leg->generation, &why) && why == BATON_ETIMEDOUT;
 }
 
 /* Whether that rank wanted the same before: a message about that may have ended its part of this offer. */
-static bool wanted_before(const struct storm *s, const struct storm_call *o, uint32_t rank, baton_id_t id)
+static bool wanted_before(const struct storm *s, const struct storm_call *o, uint32_t rank, uint32_t number)
 {
-    for (uint32_t i = 0; i + 1 < id; i++) {
+    for (uint32_t i = 0; i + 1 < number; i++) {
         const struct storm_call *c = &s->calls[i];
         if (c->is_want && c->rank == rank && c->key == o->key && c->attempt == o->attempt && c->engine == o->engine)
             return true;
@@ -424,13 +423,26 @@ static void check_readers(struct storm *s, const struct storm_call *o)
         return;
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         const struct storm_rank *reader = &s->ranks[i];
-        if (reader->port.handoff == NULL || reader->fate == STORM_CRASHED)
+        if (reader->port.handoff == NULL || reader->fate == STORM_CRASHED || reader->fate == STORM_AWAITED ||
+            !storm_is_whole(&s->ranks[o->rank], reader->life) || reader->view[o->rank].rank == DIRECTORY_NONE)
             continue;
         for (struct want *want = reader->core->wants->by_id; want != NULL; want = want->by_id.next)
             for (uint32_t k = 0; want->legs != NULL && k < want->ask.num_legs; k++)
-                if (is_cut_off(s, reader, leg_at(want->legs, k), o) && !wanted_before(s, o, i, want->ask.want))
+                if (is_cut_off(s, reader, leg_at(want->legs, k), o) &&
+                    !wanted_before(s, o, i, storm_call_of(s, want->ask.want)->number))
                     storm_fail(s, "offer %u of rank %u expired under rank %u, which reads it", o->number, o->rank, i);
     }
+}
+
+/*
+ * A want of an engine that has gone ends at once, or, as long as its blocks are not quiet, is given up quiet_ms later:
+ * from when its rank heard of it, or made the want, if it did not know yet when it looked the engine up.
+ */
+static uint64_t end_by_going(const struct storm *s, const struct storm_call *c, uint64_t due)
+{
+    const uint64_t gone_ns = storm_gone_ns(s, &s->ranks[c->rank], c->engine);
+    const uint64_t end = gone_ns > c->submitted_ns ? gone_ns : c->submitted_ns;
+    return end < due ? end : due;
 }
 
 /* Every call is answered in time by a rank that was never stopped; messages to that rank may have had to wait. */
@@ -439,7 +451,10 @@ static void check_time(struct storm *s, const struct storm_call *c)
     bool waited = s->tangled || s->loss > 0;
     for (uint32_t i = 0; i < s->num_ranks; i++)
         waited |= s->ranks[i].was_stopped;
-    uint64_t due = due_of(s, c) + s->settings.quiet_ms * STORM_MS;
+    uint64_t due = due_of(s, c);
+    if (c->is_want && storm_gone_ns(s, &s->ranks[c->rank], c->engine) != 0)
+        due = end_by_going(s, c, due);
+    due += s->settings.quiet_ms * STORM_MS;
     due += s->deafened ? UNHEARD_MS(s) * STORM_MS : 0;
     due += s->lends ? storm_left_ns(s) : 0; /* for which its event may be held back */
     if (!c->is_want) /* it may wait so long until it is known who reads, which is looked at so often */
@@ -467,8 +482,8 @@ static void check_gone(struct storm *s, const struct storm_call *c)
 
 bool storm_hears(const struct storm *s, uint32_t rank)
 {
-    const baton_verdicts_t verdicts = s->directory->engines[s->directory->engine_of[rank]]->verdicts;
-    return verdicts == BATON_VERDICTS_ALL || (verdicts == BATON_VERDICTS_LEADER && s->directory->index_of[rank] == 0);
+    const struct storm_rank *r = &s->ranks[rank];
+    return r->verdicts == BATON_VERDICTS_ALL || (r->verdicts == BATON_VERDICTS_LEADER && r->index == 0);
 }
 
 /* The same of an event that is held back by a turn that was lent. */
@@ -500,7 +515,10 @@ static bool has_ended(const struct storm *s, uint32_t rank, const char *key, boo
 /* The rank that an event names; -1: none. */
 static int32_t peer_of(const struct storm *s, const baton_event_t *e)
 {
-    return e->peer != 0 ? (int32_t)directory_rank(s->directory, e->peer) : -1;
+    uint32_t i = 0;
+    while (i < s->num_ranks && s->ranks[i].number != e->peer)
+        i++;
+    return i < s->num_ranks ? (int32_t)i : -1;
 }
 
 /*
@@ -509,7 +527,7 @@ static int32_t peer_of(const struct storm *s, const baton_event_t *e)
  */
 static void check_verdict(struct storm *s, struct storm_rank *r, const baton_event_t *e)
 {
-    const struct directory_engine *engine = s->directory->engines[s->directory->engine_of[r->rank]];
+    const struct storm_life *engine = storm_life_of(s, r->rank);
     bool is_want = e->of == BATON_EVENT_WANT,
          silent = e->error == BATON_ETIMEDOUT || e->error == BATON_EPEER || e->error == BATON_EAGAIN;
     const int32_t peer = peer_of(s, e);
@@ -520,15 +538,16 @@ static void check_verdict(struct storm *s, struct storm_rank *r, const baton_eve
     if ((e->status == BATON_STATUS_DONE) != (e->error == 0) || (e->status == BATON_STATUS_DONE) != (peer < 0))
         storm_fail(s, "rank %u: a verdict of status %d, error %d, rank %d", r->rank, e->status, e->error, peer);
     for (uint32_t i = 0; i < engine->num_ranks && e->status == BATON_STATUS_DONE; i++)
-        if (engine->members[i].num_boxes > 0 && !has_ended(s, engine->ranks[i], e->key, is_want, BATON_STATUS_DONE))
+        if (s->ranks[engine->ranks[i]].geometry.num_tensors > 0 &&
+            !has_ended(s, engine->ranks[i], e->key, is_want, BATON_STATUS_DONE))
             storm_fail(s, "rank %u hears that %s is done, but it is not done at rank %u", r->rank, e->key,
                        engine->ranks[i]);
     if (peer >= 0 && !silent && !has_ended(s, (uint32_t)peer, e->key, is_want, e->status))
         storm_fail(s, "rank %u hears that %s ended as %d at rank %d, but it did not", r->rank, e->key, e->status, peer);
     if (e->id == 0)
         return;
-    struct storm_call *c = &s->calls[e->id - 1];
-    if (e->id > s->num_calls || c->rank != r->rank || c->is_want != is_want)
+    struct storm_call *c = storm_call_of(s, e->id);
+    if (c == NULL || c->rank != r->rank || c->is_want != is_want)
         storm_fail(s, "rank %u: a verdict on call %llu, which it has not made", r->rank, (unsigned long long)e->id);
     else if (++c->verdicts > 1)
         storm_fail(s, "call %u has two verdicts", c->number);
@@ -554,11 +573,11 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
         check_verdict(s, r, e);
         return;
     }
-    if (e->id == 0 || e->id > s->num_calls || s->calls[e->id - 1].rank != r->rank) {
+    struct storm_call *c = storm_call_of(s, e->id);
+    if (c == NULL || c->rank != r->rank) {
         storm_fail(s, "rank %u: an event of call %llu, which it has not made", r->rank, (unsigned long long)e->id);
         return;
     }
-    struct storm_call *c = &s->calls[e->id - 1];
     storm_say(s, "%u event %d of %u: status %d error %d%s %s", r->rank, e->type, c->number, e->status, e->error,
               e->given_up ? " given up before" : "", e->detail);
     bool gives_up = e->type == BATON_EVENT_GIVEN_UP;
@@ -588,6 +607,8 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
     storm_cover_end(c);
     if (c->is_want && c->error == BATON_EINVAL)
         storm_fail(s, "want %u is refused, but nothing is wrong with it: %s", c->number, e->detail);
+    if (c->is_want && c->error == BATON_EMESSAGE && s->damaged == 0 && s->forged == 0) /* of who serves whom, say */
+        storm_fail(s, "want %u fails, since both sides are not of one opinion: %s", c->number, e->detail);
     check_time(s, c);
     memset(source, 0, sizeof source);
     if (c->is_want && c->status == BATON_STATUS_DONE && c->tokens > c->held) {
@@ -618,11 +639,11 @@ void storm_on_event(struct storm *s, struct storm_rank *r, const baton_event_t *
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
 /* Words that wait at a rank and say that a want has ended. */
-static uint32_t ended_words(const struct storm *s, const struct core *core)
+static uint32_t ended_words(const struct core *core)
 {
     uint32_t n = 0;
     for (const struct attempt *a = attempts_next(core, NULL); a != NULL; a = attempts_next(core, a))
-        for (uint32_t i = 0; i < s->num_ranks; i++) {
+        for (uint32_t i = 0; i < core->c.directory->num_ranks; i++) {
             const struct word *word = waiter_word(a, i);
             n += word != NULL && word->release;
         }
@@ -635,7 +656,7 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
     const struct settings *set = &s->settings;
     const uint32_t live = core->early->kept[EARLY_LIVE], ended = core->early->kept[EARLY_ENDED];
     const uint32_t tombstones = core->attempts->num_ended;
-    if (live + ended > 0 && ended_words(s, core) != ended)
+    if (live + ended > 0 && ended_words(core) != ended)
         storm_fail(s, "rank %u: words of ended wants have the places of others", r->rank);
     if (live > set->waiting || ended > set->tombstones || tombstones > set->tombstones ||
         leases_live(core->leases) > set->leases)
@@ -655,10 +676,6 @@ void storm_check_limits(struct storm *s, struct storm_rank *r)
 
 /* ---- losses ------------------------------------------------------------------------------------------------------ */
 
-/*
- * A rank that was stopped itself blames nobody for the silence: it may give up only ranks that are stopped or gone, or
- * were until just now. Where beats are lost or damaged, or take as long as a peer may be silent, nothing is checked.
- */
 /* While a rank holds events back, wants may be done that were not told yet. */
 void storm_check_done(struct storm *s)
 {
@@ -674,6 +691,17 @@ void storm_check_done(struct storm *s)
     }
 }
 
+/* Whether a rank has known another one for so long that it must have answered it. */
+static bool has_known(const struct storm_rank *r, const struct storm_rank *other, uint64_t answer_ns)
+{
+    const struct storm_view *view = &r->view[other->rank];
+    return !r->storm->changes || (view->rank != DIRECTORY_NONE && r->storm->now > view->since_ns + answer_ns);
+}
+
+/*
+ * A rank that was stopped itself blames nobody for the silence: it may give up only ranks that are stopped or gone, or
+ * were until just now. Where beats are lost or damaged, or take as long as a peer may be silent, nothing is checked.
+ */
 void storm_check_losses(struct storm *s, struct storm_rank *r)
 {
     const struct settings *set = &s->settings;
@@ -681,16 +709,16 @@ void storm_check_losses(struct storm *s, struct storm_rank *r)
     if (r->core->stats.peers_lost == r->losses)
         return;
     r->losses = r->core->stats.peers_lost;
-    for (uint32_t i = 0; i < s->num_ranks; i++) {
+    for (uint32_t i = 0; i < r->directory->num_ranks; i++) {
         const struct peer *p = r->core->peers->by_rank[i];
-        const struct storm_rank *other = &s->ranks[i];
         if (p == NULL || !p->lost || p->lost_ns != s->now)
             continue;
+        const struct storm_rank *other = &s->ranks[r->member_at[i]];
         if (p->dead && other->fate != STORM_CRASHED)
-            storm_fail(s, "rank %u takes rank %u for dead, but it is not", r->rank, i);
+            storm_fail(s, "rank %u takes rank %u for dead, but it is not", r->rank, other->rank);
         if (other->fate == STORM_RUNS && s->loss == 0 && s->damaged == 0 && answer_ns < set->peer_ms * STORM_MS &&
-            (other->resumed_ns == 0 || s->now > other->resumed_ns + answer_ns))
-            storm_fail(s, "rank %u gives up rank %u, which has answered all the time", r->rank, i);
+            (other->resumed_ns == 0 || s->now > other->resumed_ns + answer_ns) && has_known(other, r, answer_ns))
+            storm_fail(s, "rank %u gives up rank %u, which has answered all the time", r->rank, other->rank);
     }
 }
 
@@ -706,7 +734,7 @@ static bool may_be_open(const struct storm *s, const struct storm_call *c)
         if (s->ranks[i].has_stray > 0)
             return true;
     for (uint32_t i = 0; i < s->num_ranks; i++) {
-        bool other = s->directory->engine_of[i] == c->engine || !c->is_want;
+        bool other = s->ranks[i].life == c->engine || !c->is_want;
         if (other && s->ranks[i].fate == STORM_CRASHED && s->path[c->rank * s->num_ranks + i] == BATON_PATH_RMA)
             return true;
     }
@@ -729,9 +757,13 @@ void storm_check_end(struct storm *s)
     }
     for (uint32_t i = 0; i < s->num_ranks && !s->failed; i++) {
         struct storm_rank *r = &s->ranks[i];
+        if (r->fate == STORM_AWAITED)
+            continue;
         storm_cover_rank(r);
         if (r->fate != STORM_RUNS)
             continue;
+        if (s->changes)
+            storm_check_members(s, r);
         bool open = false;
         for (uint32_t k = 0; k < s->num_calls; k++)
             open |= s->calls[k].rank == i && !s->calls[k].ended;

@@ -28,7 +28,9 @@ enum due_kind {
     DUE_ZERO,
     DUE_PLAN,
     DUE_BELL,
-    DUE_TURN
+    DUE_TURN,
+    DUE_JOINED,
+    DUE_LEFT
 };
 
 struct storm_due {
@@ -157,9 +159,22 @@ void storm_later(struct storm *s, uint64_t at, const struct storm_plan *plan)
     push(s, d);
 }
 
+void storm_tell(struct storm *s, uint32_t to, uint32_t member, bool has_come, uint64_t delay_ns)
+{
+    struct storm_due *d = due(s, has_come ? DUE_JOINED : DUE_LEFT, member, to, 0, 0);
+    d->at = s->now + delay_ns;
+    push(s, d);
+}
+
 static bool shares_node(const struct storm *s, uint32_t a, uint32_t b)
 {
     return s->path[a * s->num_ranks + b] == BATON_PATH_SHM;
+}
+
+/* Which of the storm's ranks a core means. All below names ranks so, but for the port's functions and events. */
+static uint32_t member_of(const struct storm_rank *r, uint32_t peer)
+{
+    return r->member_at[peer];
 }
 
 /* ---- the port ---------------------------------------------------------------------------------------------------- */
@@ -179,9 +194,10 @@ static bool is_lost_end(struct storm *s, uint32_t from, uint32_t to, const struc
         return false;
     if (m->type == WIRE_ENDED)
         return draw(s, from, to, 10) < 3;
-    if ((m->type != WIRE_DONE && m->type != WIRE_CANCEL && m->type != WIRE_RELEASE) || m->want_id > s->num_calls)
+    struct storm_call *c = storm_call_of(s, m->want_id);
+    if ((m->type != WIRE_DONE && m->type != WIRE_CANCEL && m->type != WIRE_RELEASE) || c == NULL)
         return false;
-    uint8_t *told = &s->calls[m->want_id - 1].told[to];
+    uint8_t *told = &c->told[to];
     return (*told)++ < storm_hash(s->seed ^ storm_hash(m->want_id * STORM_RANKS_MAX + to)) % 3;
 }
 
@@ -238,10 +254,11 @@ static void check_window(const struct storm_rank *r, uint32_t peer, const struct
         storm_fail(r->storm, "rank %u tells rank %u of a lease that this one does not find", r->rank, peer);
 }
 
-static int send_now(void *self, uint32_t peer, const void *message, uint32_t bytes)
+static int send_now(void *self, uint32_t rank, const void *message, uint32_t bytes)
 {
     struct storm_rank *r = self;
     struct storm *s = r->storm;
+    const uint32_t peer = member_of(r, rank);
     struct storm_pair *p = &s->pairs[r->rank * s->num_ranks + peer];
     struct wire_message m;
     if (wire_decode(message, bytes, &m) != 0)
@@ -251,6 +268,8 @@ static int send_now(void *self, uint32_t peer, const void *message, uint32_t byt
     const struct wire_name *name = wire_name_of(&m);
     storm_say(s, "%u -> %u %s want %llu key %s error %d", r->rank, peer, wire_type_name(m.type),
               (unsigned long long)m.want_id, name != NULL ? name->key : "", error_of(&m));
+    if (m.to != s->ranks[peer].number)
+        storm_fail(s, "rank %u sends rank %u what is for another member", r->rank, peer);
     if (m.number <= p->number)
         storm_fail(s, "rank %u sends message %u to rank %u behind message %u", r->rank, m.number, peer, p->number);
     p->number = m.number;
@@ -279,13 +298,25 @@ static int send_now(void *self, uint32_t peer, const void *message, uint32_t byt
     return 0;
 }
 
+/* Nobody sends a message to a member of which it heard more than a beat ago that it went. */
+static void check_there(const struct storm_rank *r, uint32_t peer)
+{
+    struct storm *s = r->storm;
+    const uint32_t member = member_of(r, peer);
+    const uint64_t left_ns = r->view[member].left_ns;
+    if (left_ns != 0 && s->now > left_ns + s->settings.beat_ms * STORM_MS)
+        storm_fail(s, "rank %u sends a message to rank %u, of which it heard %llu us ago that it has gone", r->rank,
+                   member, (unsigned long long)((s->now - left_ns) / STORM_US));
+}
+
 static int port_send(void *self, uint32_t peer, const void *message, uint32_t bytes)
 {
     struct storm_rank *r = self;
     const struct net *net = beside_net(r->beside);
     struct wire_message m;
     const struct lease lease = wire_decode(message, bytes, &m) == 0 ? lease_in(&m) : (struct lease){0};
-    if (shares_node(r->storm, r->rank, peer))
+    check_there(r, peer);
+    if (shares_node(r->storm, r->rank, member_of(r, peer)))
         return send_now(r, peer, message, bytes);
     if (lease.generation > r->told[lease.slot])
         r->told[lease.slot] = lease.generation;
@@ -321,14 +352,14 @@ static void check_asks(struct storm_rank *r, uint64_t tag)
 static int read_now(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     check_asks(self, tag);
-    operation(self, DUE_READ, peer, tag, offset, bytes, STORM_MS / 2);
+    operation(self, DUE_READ, member_of(self, peer), tag, offset, bytes, STORM_MS / 2);
     return 0;
 }
 
 static int board_now(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     check_asks(self, tag);
-    operation(self, DUE_BOARD, peer, tag, offset, 0, STORM_MS / 5);
+    operation(self, DUE_BOARD, member_of(self, peer), tag, offset, 0, STORM_MS / 5);
     return 0;
 }
 
@@ -336,16 +367,16 @@ static int port_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes,
 {
     struct storm_rank *r = self;
     const struct path *far = &beside_net(r->beside)->path;
-    return shares_node(r->storm, r->rank, peer) ? read_now(r, peer, offset, bytes, tag)
-                                                : far->read(far->self, peer, offset, bytes, tag);
+    return shares_node(r->storm, r->rank, member_of(r, peer)) ? read_now(r, peer, offset, bytes, tag)
+                                                              : far->read(far->self, peer, offset, bytes, tag);
 }
 
 static int port_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct storm_rank *r = self;
     const struct path *far = &beside_net(r->beside)->path;
-    return shares_node(r->storm, r->rank, peer) ? board_now(r, peer, offset, tag)
-                                                : far->board(far->self, peer, offset, tag);
+    return shares_node(r->storm, r->rank, member_of(r, peer)) ? board_now(r, peer, offset, tag)
+                                                              : far->board(far->self, peer, offset, tag);
 }
 
 static void take_runs(struct storm_due *d, const struct plan_transfer *t, struct plan_cursor at)
@@ -389,21 +420,21 @@ static void put_aside(struct storm *s, uint32_t rank)
 }
 
 /* The operation fails, at once or later. Its bytes still move at some time, and nobody tells the core. */
-static int64_t go_astray(struct storm_rank *r, struct storm_due *d, const struct path_leg *leg)
+static int64_t go_astray(struct storm_rank *r, struct storm_due *d)
 {
     struct storm *s = r->storm;
     uint64_t bytes = d->bytes;
     if (r->has_stray < STORM_STRAYS_MAX)
         r->stray[r->has_stray++] = d->tag;
     struct storm_due *stray = due(s, DUE_STRAY, d->from, d->to, d->tag, 0);
-    stray->at = s->now + draw(s, r->rank, leg->peer, 40 * STORM_MS);
+    stray->at = s->now + draw(s, r->rank, d->from, 40 * STORM_MS);
     stray->write = d->write;
     stray->runs = d->runs;
     stray->num_runs = d->num_runs;
     d->runs = NULL;
     d->num_runs = 0;
     push(s, stray);
-    if (draw(s, r->rank, leg->peer, 2) == 0) { /* fails later, as one of several that were begun */
+    if (draw(s, r->rank, d->from, 2) == 0) { /* fails later, as one of several that were begun */
         d->error = BATON_EMPI;
         return (int64_t)bytes;
     }
@@ -431,12 +462,13 @@ static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget
 {
     struct storm_rank *r = self;
     struct storm *s = r->storm;
-    struct storm_pair *p = pair_of(s, r->rank, leg->peer);
+    const uint32_t peer = member_of(r, leg->peer);
+    const bool is_near = shares_node(s, r->rank, peer);
+    struct storm_pair *p = pair_of(s, r->rank, peer);
     const struct net *net = beside_net(r->beside);
-    if (!storm_has_room(s, r->rank, leg->peer))
+    if (!storm_has_room(s, r->rank, peer))
         return BATON_EAGAIN;
-    if ((!shares_node(s, r->rank, leg->peer) && net->room(net->self, leg->peer) < 0) ||
-        draw(s, r->rank, leg->peer, 10) == 0) {
+    if ((!is_near && net->room(net->self, leg->peer) < 0) || draw(s, r->rank, peer, 10) == 0) {
         p->refused_step = r->steps;
         return BATON_EAGAIN;
     }
@@ -444,23 +476,24 @@ static int64_t port_move(void *self, const struct path_leg *leg, uint64_t budget
     storm_note_begin(r, leg->peer);
     struct plan_cursor from = *leg->cursor;
     uint64_t bytes = plan_skip(leg->transfer, leg->cursor, budget < s->slot_bytes ? budget : s->slot_bytes);
-    struct storm_due *d = operation(r, DUE_MOVE, leg->peer, leg->tag, 0, bytes, 2 * STORM_MS);
+    struct storm_due *d = operation(r, DUE_MOVE, peer, leg->tag, 0, bytes, 2 * STORM_MS);
     d->issued = s->now;
     p->moving++;
-    r->moving[shares_node(s, r->rank, leg->peer)]++;
+    r->moving[is_near]++;
     d->write = leg->write;
     take_runs(d, leg->transfer, from);
     d->board = board_behind(s, leg);
-    d->captures = leg->write && s->local_puts && !shares_node(s, r->rank, leg->peer);
-    if (draw(s, r->rank, leg->peer, 1000) < s->strays && !shares_node(s, r->rank, leg->peer))
-        return go_astray(r, d, leg);
+    d->captures = leg->write && s->local_puts && !is_near;
+    if (draw(s, r->rank, peer, 1000) < s->strays && !is_near)
+        return go_astray(r, d);
     return (int64_t)bytes;
 }
 
-static int settle_now(void *self, uint32_t peer, uint64_t tag)
+static int settle_now(void *self, uint32_t rank, uint64_t tag)
 {
     struct storm_rank *r = self;
     struct storm *s = r->storm;
+    const uint32_t peer = member_of(r, rank);
     uint64_t last = s->now;
     check_asks(r, tag);
     for (uint32_t i = 0; i < s->num_due; i++) /* puts that have not landed yet */
@@ -476,7 +509,8 @@ static int port_settle(void *self, uint32_t peer, uint64_t tag)
 {
     struct storm_rank *r = self;
     const struct path *far = &beside_net(r->beside)->path;
-    return shares_node(r->storm, r->rank, peer) ? settle_now(r, peer, tag) : far->settle(far->self, peer, tag);
+    return shares_node(r->storm, r->rank, member_of(r, peer)) ? settle_now(r, peer, tag)
+                                                              : far->settle(far->self, peer, tag);
 }
 
 /* Whether an operation of that tag failed and may still move bytes. */
@@ -525,29 +559,37 @@ static void port_raise(void *self, uint32_t slot, uint64_t generation, bool far)
 static enum port_alive port_alive(void *self, uint32_t peer)
 {
     struct storm_rank *r = self;
-    if (!shares_node(r->storm, r->rank, peer) && !r->storm->pidfds)
+    const uint32_t member = member_of(r, peer);
+    if (!shares_node(r->storm, r->rank, member) && !r->storm->pidfds)
         return PORT_UNKNOWN;
-    return r->storm->ranks[peer].fate == STORM_CRASHED ? PORT_DEAD : PORT_ALIVE;
+    return r->storm->ranks[member].fate == STORM_CRASHED ? PORT_DEAD : PORT_ALIVE;
 }
 
+bool storm_is_still(const struct storm *s, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < s->num_due; i++) { /* operations between the two, in either direction */
+        const struct storm_due *d = s->heap[i];
+        bool moves = d->kind == DUE_MOVE || d->kind == DUE_LANDING || d->kind == DUE_STRAY;
+        if (moves && ((d->from == a && d->to == b) || (d->from == b && d->to == a)))
+            return false;
+    }
+    return true;
+}
+
+/* The transport says so of itself, or since whoever told that the member went has ended what it had with it. */
 static bool ended_now(void *self, uint32_t peer)
 {
     struct storm_rank *r = self;
     const struct storm *s = r->storm;
-    for (uint32_t i = 0; i < s->num_due; i++) { /* operations between the two, in either direction */
-        const struct storm_due *d = s->heap[i];
-        bool moves = d->kind == DUE_MOVE || d->kind == DUE_LANDING || d->kind == DUE_STRAY;
-        if (moves && ((d->from == peer && d->to == r->rank) || (d->from == r->rank && d->to == peer)))
-            return false;
-    }
-    return s->death == STORM_DEATH_ERROR;
+    const uint32_t member = member_of(r, peer);
+    return (s->death == STORM_DEATH_ERROR || r->view[member].left_ns != 0) && storm_is_still(s, r->rank, member);
 }
 
 static bool port_ended(void *self, uint32_t peer)
 {
     struct storm_rank *r = self;
     const struct path *far = &beside_net(r->beside)->path;
-    return shares_node(r->storm, r->rank, peer) || far->ended(far->self, peer);
+    return shares_node(r->storm, r->rank, member_of(r, peer)) || far->ended(far->self, peer);
 }
 
 /* ---- ranks of other nodes, in turns that are not lent ------------------------------------------------------------ */
@@ -657,37 +699,70 @@ static bool told_late(void *self, uint32_t *slot)
     return speaks_much->now / STORM_MS % 8 == 0 && told(self, slot);
 }
 
-void storm_words(struct storm *s)
+static struct handoff words_of(const struct storm *s, const struct storm_rank *r)
 {
-    const uint64_t bytes = handoff_bytes((uint32_t)s->settings.leases, s->num_ranks);
-    for (uint32_t i = 0; i < s->num_ranks; i++) {
-        s->ranks[i].words = calloc(1, bytes);
-        bell_init(&s->ranks[i].bell);
+    return (struct handoff){.area = r->words,
+                            .board = (const _Atomic uint64_t *)r->board,
+                            .slots = (uint32_t)s->settings.leases,
+                            .places = s->num_ranks};
+}
+
+void storm_words_join(struct storm *s, struct storm_rank *a, struct storm_rank *b)
+{
+    const uint32_t rank = a->view[b->rank].rank;
+    const struct handoffs_rank near = {.at = words_of(s, b), .place = a->rank, .its = b->rank};
+    rings_join(a->owed, rank, &b->bell);
+    if (has_words(s) && shares_node(s, a->rank, b->rank))
+        handoffs_join(a->handoffs, rank, &near);
+}
+
+void storm_words_leave(struct storm *s, struct storm_rank *a, const struct storm_rank *gone)
+{
+    const uint32_t rank = a->view[gone->rank].rank;
+    const struct handoff mine = words_of(s, a);
+    handoffs_leave(a->handoffs, rank);
+    rings_leave(a->owed, rank);
+    handoff_clear(&mine, gone->rank);
+}
+
+void storm_words_forget(struct storm *s, const struct storm_rank *r, uint64_t engine)
+{
+    const struct handoff mine = words_of(s, r);
+    handoff_forget(&mine, engine);
+}
+
+/* A rank whose neighbours come later has words too. */
+static const struct port_handoff *table_of(struct storm *s, struct storm_rank *r)
+{
+    const struct port_handoff *table = handoffs_port(r->handoffs);
+    const uint32_t other = r->view[r->rank].rank == 0 ? 1 : 0;
+    if (!s->changes || !has_words(s) || table != NULL)
+        return table;
+    handoffs_join(r->handoffs, other, &(struct handoffs_rank){.at = words_of(s, r)});
+    table = handoffs_port(r->handoffs);
+    handoffs_leave(r->handoffs, other);
+    return table;
+}
+
+void storm_words(struct storm *s, struct storm_rank *r)
+{
+    if (rings_create(s->most_ranks, &r->owed) != 0 ||
+        handoffs_create(r->view[r->rank].rank, s->most_ranks, r->owed, &r->handoffs) != 0) {
+        storm_fail(s, "no memory for the words of rank %u", r->rank);
+        return;
     }
-    for (uint32_t i = 0; i < s->num_ranks; i++) {
-        if (rings_create(s->num_ranks, &s->ranks[i].owed) != 0 ||
-            handoffs_create(i, s->num_ranks, s->ranks[i].owed, &s->ranks[i].handoffs) != 0)
-            storm_fail(s, "no memory for the words of rank %u", i);
-        for (uint32_t k = 0; k < s->num_ranks; k++) {
-            struct storm_rank *r = &s->ranks[k];
-            const struct handoffs_rank near = {.at = {.area = r->words,
-                                                      .board = (const _Atomic uint64_t *)r->board,
-                                                      .slots = (uint32_t)s->settings.leases,
-                                                      .places = s->num_ranks},
-                                               .place = i,
-                                               .its = k};
-            rings_join(s->ranks[i].owed, k, &r->bell);
-            if (has_words(s) && shares_node(s, i, k))
-                handoffs_join(s->ranks[i].handoffs, k, &near);
-        }
-        s->ranks[i].port.handoff = handoffs_port(s->ranks[i].handoffs);
-        if (s->ranks[i].port.handoff != NULL && s->seed % 4 == 1) {
-            s->ranks[i].late_words = *s->ranks[i].port.handoff;
-            s->ranks[i].port.handoff = &s->ranks[i].late_words;
-            told = s->ranks[i].late_words.told;
-            s->ranks[i].late_words.told = told_late;
-            speaks_much = s;
-        }
+    storm_words_join(s, r, r);
+}
+
+void storm_words_take(struct storm *s, struct storm_rank *r)
+{
+    r->port.handoff = table_of(s, r);
+    if (r->port.handoff != NULL && s->seed % 4 == 1) {
+        r->late_words = *r->port.handoff;
+        r->port.handoff = &r->late_words;
+        told = r->late_words.told;
+        r->late_words.told = told_late;
+        speaks_much = s;
     }
 }
 
@@ -697,7 +772,7 @@ static void hear_bells(struct storm *s, uint32_t from)
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         struct storm_rank *r = &s->ranks[i];
         const bool is_rung = bell_read(&r->bell) != r->rings;
-        if (r->wakes || (!is_rung && *(const uint64_t *)(const void *)r->words == 0))
+        if (r->wakes || r->fate == STORM_AWAITED || (!is_rung && *(const uint64_t *)(const void *)r->words == 0))
             continue;
         r->rings = bell_read(&r->bell);
         r->wakes = true;
@@ -805,7 +880,10 @@ static struct storm_due *other_move(const struct storm *s, const struct storm_du
     return NULL;
 }
 
-/* Takes the envelope off as a path does: who speaks stands in it. */
+/*
+ * Takes the envelope off as a path does: who speaks stands in it. Nothing comes from who is not known yet, or was said
+ * to have gone.
+ */
 static bool opens(struct storm *s, const struct storm_due *d, uint32_t *from)
 {
     const uint32_t bytes = (uint32_t)d->bytes;
@@ -813,14 +891,19 @@ static bool opens(struct storm *s, const struct storm_due *d, uint32_t *from)
     struct envelope_route route;
     if (!envelope_read_route(d->data, bytes, &route) || route.to != d->to || route.from >= s->num_ranks)
         return false;
-    *from = route.from;
-    return envelope_open(&pair_of(s, d->to, route.from)->counts, d->data, bytes, &why) == ENVELOPE_MESSAGE;
+    const struct storm_view *view = &s->ranks[d->to].view[route.from];
+    *from = view->rank;
+    return envelope_open(&pair_of(s, d->to, route.from)->counts, d->data, bytes, &why) == ENVELOPE_MESSAGE &&
+           view->rank != DIRECTORY_NONE && view->left_ns == 0;
 }
 
 static bool event_of(struct storm *s, const struct storm_due *d, struct port_event *e)
 {
-    *e = (struct port_event){
-        .peer = d->from, .tag = d->tag, .data = d->data, .bytes = (uint32_t)d->bytes, .error = d->error};
+    *e = (struct port_event){.peer = s->ranks[d->to].view[d->from].rank,
+                             .tag = d->tag,
+                             .data = d->data,
+                             .bytes = (uint32_t)d->bytes,
+                             .error = d->error};
     switch (d->kind) {
     case DUE_MESSAGE:
         e->kind = PORT_MESSAGE;
@@ -858,6 +941,8 @@ static bool event_of(struct storm *s, const struct storm_due *d, struct port_eve
     case DUE_PLAN:
     case DUE_BELL:
     case DUE_TURN:
+    case DUE_JOINED:
+    case DUE_LEFT:
         break;
     }
     return false;
@@ -878,11 +963,21 @@ void storm_collect(struct storm *s, struct storm_rank *r)
     hear_bells(s, r->rank);
     storm_check_limits(s, r);
     storm_check_losses(s, r);
+    if (s->changes)
+        storm_forget(s, r);
 }
 
 static bool is_stopped(const struct storm *s, uint32_t rank)
 {
     return s->ranks[rank].fate == STORM_STOPPED;
+}
+
+/* An operation on a rank that has ended on another node, of which nothing is heard until its end is. */
+static bool is_unanswered(const struct storm *s, const struct storm_due *d)
+{
+    return d->kind != DUE_MESSAGE && d->kind != DUE_JOINED && d->kind != DUE_LEFT && s->death == STORM_DEATH_SILENT &&
+           s->ranks[d->from].fate == STORM_CRASHED && !shares_node(s, d->from, d->to) &&
+           s->ranks[d->to].view[d->from].left_ns == 0;
 }
 
 /* Whether this has to wait: for the rank that gets the event, or for one that must take part. */
@@ -892,7 +987,10 @@ static bool waits(const struct storm *s, const struct storm_due *d)
         return false;
     if (is_stopped(s, d->to) && d->touched)
         return true; /* a stopped rank takes no events; its memory may be touched meanwhile */
-    return d->kind != DUE_MESSAGE && is_stopped(s, d->from) && !s->passive && !shares_node(s, d->from, d->to);
+    if (s->changes && is_unanswered(s, d) && s->ranks[d->to].fate != STORM_CRASHED)
+        return true; /* until it is heard that the member went */
+    return d->kind != DUE_MESSAGE && d->kind != DUE_JOINED && d->kind != DUE_LEFT && is_stopped(s, d->from) &&
+           !s->passive && !shares_node(s, d->from, d->to);
 }
 
 /* Operations on a rank that is gone never complete, or fail, or one of them says success. */
@@ -900,10 +998,7 @@ static bool is_never_told(const struct storm *s, const struct storm_due *d)
 {
     if (d->kind == DUE_PLAN)
         return false;
-    if (s->ranks[d->to].fate == STORM_CRASHED)
-        return true;
-    return d->kind != DUE_MESSAGE && s->death == STORM_DEATH_SILENT && s->ranks[d->from].fate == STORM_CRASHED &&
-           !shares_node(s, d->from, d->to);
+    return s->ranks[d->to].fate == STORM_CRASHED || is_unanswered(s, d);
 }
 
 /* When the first came of what lies unread at that rank; UINT64_MAX: nothing does. */
@@ -937,7 +1032,7 @@ bool storm_has_unread(const struct storm *s, uint32_t rank, uint64_t until)
 }
 
 /* A turn that is lent has heard nothing new of other nodes. */
-static void step(struct storm *s, struct storm_rank *r, const struct port_event *e, int n, bool may_lend)
+void storm_step(struct storm *s, struct storm_rank *r, const struct port_event *e, int n, bool may_lend)
 {
     r->steps++;
     storm_turn(s, r, may_lend);
@@ -1006,7 +1101,8 @@ static bool port_answer(void *self, uint32_t peer, uint64_t tag, struct port_eve
 {
     struct storm_rank *r = self;
     struct storm *s = r->storm;
-    if (!answers_at_once(s) || !shares_node(s, r->rank, peer) || storm_hash(s->seed ^ tag * 31 ^ r->steps) % 4 == 0)
+    if (!answers_at_once(s) || !shares_node(s, r->rank, member_of(r, peer)) ||
+        storm_hash(s->seed ^ tag * 31 ^ r->steps) % 4 == 0)
         return false;
     struct storm_due *d = take_only(s, r->rank, tag);
     if (d == NULL)
@@ -1017,7 +1113,7 @@ static bool port_answer(void *self, uint32_t peer, uint64_t tag, struct port_eve
         come(s, d);
         if (d->board != 0 && d->error == 0)
             d->generation = s->ranks[d->from].board[(d->board - SEGMENT_BOARD) / 8];
-        storm_note_come(r, d->from, d->tag);
+        storm_note_come(r, peer, d->tag);
     }
     const bool is_told = event_of(s, d, event);
     if (is_told)
@@ -1073,14 +1169,23 @@ static void deliver(struct storm *s)
     struct port_event e;
     if (d->kind == DUE_PLAN) {
         storm_act(s, &d->plan);
+    } else if (d->kind == DUE_JOINED && s->ranks[d->to].fate == STORM_RUNS) {
+        if (!storm_on_joined(s, &s->ranks[d->to], d->from)) {
+            d->at = s->now + draw(s, d->from, d->to, STORM_MS);
+            d->came = 0;
+            push(s, d);
+            return;
+        }
+    } else if (d->kind == DUE_LEFT && s->ranks[d->to].fate == STORM_RUNS) {
+        storm_on_left(s, &s->ranks[d->to], d->from);
     } else if (d->kind == DUE_BELL) {
         s->ranks[d->to].wakes = false;
         if (s->ranks[d->to].fate != STORM_CRASHED)
-            step(s, &s->ranks[d->to], NULL, 0, true);
+            storm_step(s, &s->ranks[d->to], NULL, 0, true);
     } else if (d->kind == DUE_TURN) {
         s->ranks[d->to].is_awaited = false;
         if (s->ranks[d->to].fate != STORM_CRASHED)
-            step(s, &s->ranks[d->to], NULL, 0, false);
+            storm_step(s, &s->ranks[d->to], NULL, 0, false);
     } else if (d->kind == DUE_LANDING) {
         storm_check_write(s, &s->ranks[d->from], d->offset);
         memcpy(s->ranks[d->from].pool + d->offset, d->data, d->bytes);
@@ -1094,12 +1199,12 @@ static void deliver(struct storm *s)
                 return;
         }
         if (d->kind == DUE_MOVE || d->kind == DUE_PROOF)
-            storm_note_come(&s->ranks[d->to], d->from, d->tag);
+            storm_note_come(&s->ranks[d->to], s->ranks[d->to].view[d->from].rank, d->tag);
         if (event_of(s, d, &e)) {
             const bool is_near = shares_node(s, d->to, d->from);
             storm_cover(&s->ranks[d->to], &e);
             s->ranks[d->to].hears_far = !is_near;
-            step(s, &s->ranks[d->to], &e, 1, is_near);
+            storm_step(s, &s->ranks[d->to], &e, 1, is_near);
         }
     }
     due_free(d);
@@ -1136,7 +1241,7 @@ void storm_run(struct storm *s, uint64_t until)
             continue;
         }
         s->now = at > s->now ? at : s->now;
-        step(s, who, NULL, 0, false);
+        storm_step(s, who, NULL, 0, false);
     }
     if (!s->failed)
         s->now = until > s->now ? until : s->now;

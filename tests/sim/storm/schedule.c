@@ -12,12 +12,6 @@
 
 /* ---- the world --------------------------------------------------------------------------------------------------- */
 
-struct engine {
-    uint32_t tp, pp, heads_total, layout, block_tokens, num_blocks, planes, head_size;
-    bool bare; /* its first stage has no cache */
-    uint32_t verdicts;
-};
-
 static uint64_t between(struct storm *s, uint64_t least, uint64_t most)
 {
     return least + storm_below(s, (uint32_t)(most - least + 1));
@@ -78,8 +72,22 @@ static void draw_character(struct storm *s)
     s->slow_ns = (20 + storm_below(s, s->calm ? 500 : s->tangled ? 12000 : 4000)) * STORM_US;
 }
 
-static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, uint32_t index, uint32_t engine,
-                       uint32_t node, uint8_t *row_out)
+/* Where nobody comes and goes, all is as it would be in a world of MPI. */
+static uint64_t draw_number(struct storm *s, uint32_t rank)
+{
+    uint64_t number = 1000 + rank;
+    bool is_known = s->changes;
+    while (is_known) { /* drawn anew where it is known */
+        number = storm_hash(s->luck + storm_luck(s, UINT32_MAX));
+        is_known = number == 0;
+        for (uint32_t i = 0; i < rank; i++)
+            is_known |= s->ranks[i].number == number;
+    }
+    return number;
+}
+
+static void build_rank(struct storm *s, uint32_t rank, const struct storm_kind *e, uint32_t index, uint32_t life,
+                       uint32_t node)
 {
     struct storm_rank *r = &s->ranks[rank];
     uint32_t tp_rank = index % e->tp, stage = index / e->tp;
@@ -89,6 +97,12 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
     uint32_t layer_first = e->bare ? 0 : stage * per_stage;
     r->storm = s;
     r->rank = rank;
+    r->life = life;
+    r->index = index;
+    r->number = draw_number(s, rank);
+    r->verdicts = (uint8_t)e->verdicts;
+    r->node = node;
+    r->fate = STORM_AWAITED;
     storm_port(r);
     r->geometry =
         (baton_geometry_t){.size = sizeof(baton_geometry_t),
@@ -118,7 +132,7 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
         storm_fail(s, "no memory for the net of rank %u", rank);
     storm_map(r);
     r->owner = calloc(e->num_blocks, sizeof *r->owner);
-    struct wire_card card = {.member = 1000 + rank,
+    struct wire_card card = {.member = r->number,
                              .board_offset = 4096,
                              .board_slots = (uint32_t)s->settings.leases,
                              .arena_offset = 65536,
@@ -137,23 +151,34 @@ static void build_rank(struct storm *s, uint32_t rank, const struct engine *e, u
                            .node = node,
                            .num_boxes = !bare,
                            .box = {{layer_first, bare ? 0 : per_stage, head_first, bare ? 0 : heads, 0}},
-                           .number = 1000 + rank,
+                           .number = r->number,
+                           .life = s->changes ? s->lives[life].life : 0,
                            .card_offset = 262144,
                            .card_bytes = r->card_bytes,
-                           .verdicts = (uint8_t)e->verdicts,
+                           .verdicts = r->verdicts,
                            .rules = PLAN_RULES};
-    snprintf(row.engine, sizeof row.engine, "e%u", engine);
-    wire_row_encode(&row, row_out);
+    snprintf(row.engine, sizeof row.engine, "e%u", s->lives[life].name);
+    wire_row_encode(&row, r->row);
     if (bare)
         r->geometry.num_tensors = 0; /* no tensors: the mark of a rank without a cache here */
 }
 
+void storm_build_life(struct storm *s, const struct storm_kind *kind, uint32_t name, uint32_t nodes)
+{
+    const uint32_t life = s->num_lives++;
+    s->lives[life].name = name;
+    s->lives[life].life = s->changes ? storm_hash(s->luck + storm_luck(s, UINT32_MAX)) : 0;
+    for (uint32_t i = 0; i < kind->tp * kind->pp; i++) {
+        const uint32_t rank = s->num_ranks++;
+        build_rank(s, rank, kind, i, life, storm_below(s, nodes));
+        s->lives[life].ranks[s->lives[life].num_ranks++] = rank;
+    }
+}
+
 void storm_build(struct storm *s)
 {
-    struct engine engines[8];
-    struct plan_why why;
-    uint8_t rows[STORM_RANKS_MAX * WIRE_ROW_BYTES];
-    uint32_t nodes, rank = 0, tp_most = storm_chance(s, 20) ? 8 : storm_chance(s, 200) ? 4 : 2;
+    struct storm_kind kinds[8];
+    uint32_t nodes, num_ranks = 0, tp_most = storm_chance(s, 20) ? 8 : storm_chance(s, 200) ? 4 : 2;
     draw_character(s);
     if (s->tangled)
         tp_most = 1 + storm_below(s, 2);
@@ -162,65 +187,68 @@ void storm_build(struct storm *s)
     uint32_t heads_total = storm_chance(s, 400) ? 1 : 1u << storm_below(s, 4), block_tokens = 1 + storm_below(s, 3);
     uint32_t planes = 1 + storm_below(s, 2), head_size = 1 + storm_below(s, 2);
     for (uint32_t i = 0; i < s->num_engines; i++) {
-        struct engine *e = &engines[i];
-        *e = (struct engine){.tp = tp_most == 8 ? 8 : 1 + storm_below(s, tp_most),
-                             .pp = tp_most < 4 ? 1 + storm_below(s, 2) : 1,
-                             .heads_total = heads_total,
-                             .layout = storm_below(s, 16) & ~(planes == 1 ? 6u : 0u),
-                             .block_tokens = storm_chance(s, 500) ? block_tokens : 1 + storm_below(s, 4),
-                             .num_blocks = 8 + storm_below(s, 24),
-                             .planes = planes,
-                             .head_size = head_size};
+        struct storm_kind *e = &kinds[i];
+        *e = (struct storm_kind){.tp = tp_most == 8 ? 8 : 1 + storm_below(s, tp_most),
+                                 .pp = tp_most < 4 ? 1 + storm_below(s, 2) : 1,
+                                 .heads_total = heads_total,
+                                 .layout = storm_below(s, 16) & ~(planes == 1 ? 6u : 0u),
+                                 .block_tokens = storm_chance(s, 500) ? block_tokens : 1 + storm_below(s, 4),
+                                 .num_blocks = 8 + storm_below(s, 24),
+                                 .planes = planes,
+                                 .head_size = head_size};
         if ((e->layout & 6) == 6)
             e->layout &= ~4u;
         e->verdicts = storm_below(s, 3);
         if (!s->tries && !s->deafened)
             storm_chance(s, 150); /* it decides nothing: so the world of each seed stays what it was */
         e->bare = e->pp == 2 && storm_chance(s, 100);
-        s->num_ranks += e->tp * e->pp;
+        num_ranks += e->tp * e->pp;
     }
-    nodes = 1 + storm_below(s, s->num_ranks < 4 ? s->num_ranks : 4);
-    uint32_t node_of[STORM_RANKS_MAX];
+    nodes = 1 + storm_below(s, num_ranks < 4 ? num_ranks : 4);
     for (uint32_t e = 0; e < s->num_engines; e++)
-        for (uint32_t i = 0; i < engines[e].tp * engines[e].pp; i++, rank++) {
-            node_of[rank] = storm_below(s, nodes);
-            build_rank(s, rank, &engines[e], i, e, node_of[rank], rows + (size_t)rank * WIRE_ROW_BYTES);
-        }
+        storm_build_life(s, &kinds[e], e, nodes);
+    s->most_ranks = s->num_ranks;
+    if (s->changes)
+        storm_draw_lives(s, kinds, nodes);
     s->path = calloc((size_t)s->num_ranks * s->num_ranks, sizeof *s->path);
     s->pairs = calloc((size_t)s->num_ranks * s->num_ranks, sizeof *s->pairs);
     for (uint32_t a = 0; a < s->num_ranks; a++)
         for (uint32_t b = 0; b < s->num_ranks; b++)
-            s->path[a * s->num_ranks + b] = node_of[a] == node_of[b] ? BATON_PATH_SHM : BATON_PATH_RMA;
-    if (directory_of_world(rows, s->num_ranks, &s->directory, &why) != 0) {
-        storm_fail(s, "no directory: %s", why.text);
-        return;
-    }
-    storm_words(s);
+            s->path[a * s->num_ranks + b] = s->ranks[a].node == s->ranks[b].node ? BATON_PATH_SHM : BATON_PATH_RMA;
     for (uint32_t i = 0; i < s->num_ranks; i++) {
-        struct storm_rank *r = &s->ranks[i];
-        struct core_config config = {.settings = &s->settings,
-                                     .directory = s->directory,
-                                     .self = i,
-                                     .geometry = r->geometry.num_tensors > 0 ? &r->geometry : NULL,
-                                     .path = &s->path[i * s->num_ranks],
-                                     .path_out = &s->path[i * s->num_ranks],
-                                     .arena = r->arena,
-                                     .arena_bytes = ARENA_BYTES,
-                                     .port = &r->port,
-                                     .log = &s->log};
-        if (core_create(&config, &r->core) != 0 || verdicts_create(r->core) != 0)
-            storm_fail(s, "core_create failed");
-        else if (s->seed % 4 == 0) { /* as for engines of a thousand ranks, who serves whom is computed bit by bit */
-            r->core->works.looks_most = 1;
-            r->core->works.pause_ns = s->seed % 8 == 0 ? 2 * STORM_MS : STORM_MS / 8;
-        }
+        s->ranks[i].words = calloc(1, handoff_bytes((uint32_t)s->settings.leases, s->num_ranks));
+        bell_init(&s->ranks[i].bell);
     }
+    storm_meet_all(s);
+}
+
+void storm_begin(struct storm *s, struct storm_rank *r)
+{
+    struct core_config config = {.settings = &s->settings,
+                                 .directory = r->directory,
+                                 .self = r->view[r->rank].rank,
+                                 .geometry = r->geometry.num_tensors > 0 ? &r->geometry : NULL,
+                                 .path = r->path,
+                                 .path_out = r->path,
+                                 .arena = r->arena,
+                                 .arena_bytes = ARENA_BYTES,
+                                 .port = &r->port,
+                                 .log = &s->log};
+    storm_words_take(s, r);
+    if (core_create(&config, &r->core) != 0 || verdicts_create(r->core) != 0) {
+        storm_fail(s, "core_create failed");
+    } else if (s->seed % 4 == 0) { /* as for engines of a thousand ranks, who serves whom is computed bit by bit */
+        r->core->works.looks_most = 1;
+        r->core->works.pause_ns = s->seed % 8 == 0 ? 2 * STORM_MS : STORM_MS / 8;
+    }
+    r->fate = STORM_RUNS;
 }
 
 void storm_free(struct storm *s)
 {
     for (uint32_t i = 0; i < s->num_ranks; i++) {
         core_destroy(s->ranks[i].core);
+        directory_destroy(s->ranks[i].directory);
         free(s->ranks[i].pool);
         free(s->ranks[i].arena);
         handoffs_destroy(s->ranks[i].handoffs);
@@ -239,7 +267,6 @@ void storm_free(struct storm *s)
     }
     free(s->calls);
     storm_drop_all(s);
-    directory_destroy(s->directory);
     free(s->path);
     free(s->pairs);
 }
@@ -251,17 +278,31 @@ static uint64_t moment(struct storm *s, uint64_t from, uint64_t within_us)
     return from + storm_below(s, (uint32_t)within_us) * STORM_US;
 }
 
-static const struct directory_engine *engine_at(const struct storm *s, uint32_t e)
+/* The next rank of any life of that name; `rank` is the one before. NULL: there is no other. */
+static struct storm_rank *next_of_name(struct storm *s, uint32_t name, const struct storm_rank *before)
 {
-    return s->directory->engines[e];
+    for (uint32_t i = before != NULL ? before->rank + 1 : 0; i < s->num_ranks; i++)
+        if (storm_life_of(s, i)->name == name)
+            return &s->ranks[i];
+    return NULL;
 }
 
-/* One request: every rank of the producer offers and every rank of the consumers wants, each at its own time. */
-static void draw_request(struct storm *s)
+/* Some wants name the life of an engine that they mean. */
+static uint32_t draw_life(struct storm *s, uint32_t name)
+{
+    uint32_t life = storm_luck(s, s->num_lives);
+    return s->changes && s->lives[life].name == name ? life + 1 : 0;
+}
+
+/*
+ * One request: every rank of the producer offers and every rank of the consumers wants, each at its own time. Those of
+ * other lives do so too, if they are there by then.
+ */
+void storm_draw_request(struct storm *s, uint64_t from_ns)
 {
     uint32_t producer = storm_below(s, s->num_engines), seats = 1 + (s->num_engines > 2 ? storm_below(s, 2) : 0);
     uint32_t tokens = 1 + storm_below(s, 8), spread = s->crowded || storm_chance(s, 500) ? 1000 : 30000;
-    uint64_t at = moment(s, 0, s->crowded ? 2000 : ACTIONS_MS * 1000 / 2);
+    uint64_t at = moment(s, from_ns, s->crowded ? 2000 : ACTIONS_MS * 1000 / 2);
     bool named = storm_chance(s, 300);
     struct storm_plan offer = {.action = STORM_OFFER,
                                .key = storm_below(s, s->num_keys),
@@ -287,14 +328,15 @@ static void draw_request(struct storm *s)
         offer.seat[k] = named ? consumer : DIRECTORY_NONE;
         if (consumer == DIRECTORY_NONE)
             continue;
-        for (uint32_t i = 0; i < engine_at(s, consumer)->num_ranks; i++) {
-            want.rank = engine_at(s, consumer)->ranks[i];
+        for (struct storm_rank *r = next_of_name(s, consumer, NULL); r != NULL; r = next_of_name(s, consumer, r)) {
+            want.rank = r->rank;
+            want.life = draw_life(s, producer);
             if (!storm_chance(s, 20))
                 storm_later(s, moment(s, at, spread), &want);
         }
     }
-    for (uint32_t i = 0; i < engine_at(s, producer)->num_ranks; i++) {
-        offer.rank = engine_at(s, producer)->ranks[i];
+    for (struct storm_rank *r = next_of_name(s, producer, NULL); r != NULL; r = next_of_name(s, producer, r)) {
+        offer.rank = r->rank;
         if (!storm_chance(s, 20))
             storm_later(s, moment(s, at, spread), &offer);
     }
@@ -308,7 +350,7 @@ void storm_again(struct storm *s, const struct storm_call *former)
                                .attempt = former->attempt + (s->tries && storm_chance(s, 800)),
                                .tokens = former->tokens,
                                .time_ms = s->deafened && !former->is_want ? LONG_MS : 5 + storm_below(s, 100),
-                               .engine = former->engine,
+                               .engine = s->lives[former->engine].name,
                                .mode = storm_chance(s, 500) ? BATON_MODE_PUSH : BATON_MODE_PULL,
                                .seats = 1,
                                .seat = {DIRECTORY_NONE}};
@@ -324,7 +366,7 @@ void storm_schedule(struct storm *s)
                                                                            : storm_chance(s, 600) ? storm_below(s, 16)
                                                                                                   : 0;
     for (uint32_t i = 0; i < requests; i++)
-        draw_request(s);
+        storm_draw_request(s, 0);
     for (uint32_t i = 0; i < cancels; i++)
         storm_later(s, moment(s, 0, ACTIONS_MS * 1000), &(struct storm_plan){.action = STORM_CANCEL});
     uint32_t stops = s->calm || storm_chance(s, 400) ? 0 : 1 + storm_below(s, 2);
@@ -351,6 +393,8 @@ void storm_schedule(struct storm *s)
                                          .rank = storm_below(s, s->num_ranks),
                                          .to = storm_below(s, s->num_ranks),
                                          .subject = storm_below(s, s->num_ranks)});
+    if (s->changes)
+        storm_draw_changes(s);
 }
 
 /* ---- actions ----------------------------------------------------------------------------------------------------- */
@@ -371,12 +415,13 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
     struct storm_rank *r = &s->ranks[c->rank];
     struct call *call = calloc(1, sizeof *call + c->num_blocks * sizeof(uint32_t));
     call->kind = c->is_want ? CALL_WANT : CALL_OFFER;
-    call->id = c->number;
+    call->id = storm_id(s, c);
     call->submitted_ns = s->now;
     call->attempt = c->attempt;
     snprintf(call->key, sizeof call->key, "k%u", c->key);
     if (c->is_want) {
-        call->want = (struct call_want){.engine = c->engine,
+        call->want = (struct call_want){.engine = p->index,
+                                        .life = s->changes ? s->lives[c->engine].life : 0,
                                         .num_tokens = c->tokens,
                                         .held_tokens = c->held,
                                         .timeout_ms = p->time_ms,
@@ -390,7 +435,7 @@ static void submit(struct storm *s, struct storm_call *c, const struct storm_pla
                                           .in_chunks = c->in_chunks};
         for (uint32_t k = 0; k < p->seats; k++)
             if (p->seat[k] != DIRECTORY_NONE)
-                memcpy(call->offer.seats[k], s->directory->engines[p->seat[k]]->name, sizeof call->offer.seats[k]);
+                snprintf(call->offer.seats[k], sizeof call->offer.seats[k], "e%u", p->seat[k]);
         call->offer.num_attach = sizeof c->number; /* so that it is known whose the attached bytes are */
         memcpy(call->offer.attach, &c->number, sizeof c->number);
     }
@@ -450,7 +495,7 @@ static void append(struct storm *s, const struct storm_plan *p)
     blocks = blocks > c->given ? blocks - c->given : 0;
     struct call *word = calloc(1, sizeof *word + blocks * sizeof(uint32_t));
     word->kind = CALL_APPEND;
-    word->id = c->number;
+    word->id = storm_id(s, c);
     word->append.num_tokens = p->tokens;
     call_set_tables(word, &(struct plan_tables){.num = 1, .table = {{c->blocks + c->given, blocks, 0}}}, NULL, NULL);
     c->given += blocks;
@@ -471,7 +516,7 @@ static void ready(struct storm *s, const struct storm_plan *p)
         storm_fill_layer(s, c, p->layer, 0);
     struct call *word = calloc(1, sizeof *word);
     word->kind = CALL_READY;
-    word->id = c->number;
+    word->id = storm_id(s, c);
     word->ready = (struct call_ready){p->layer, 1, c->in_chunks ? p->tokens : 0};
     storm_cover_call(&s->ranks[c->rank], c, "ready");
     storm_turn(s, &s->ranks[c->rank], true);
@@ -479,11 +524,46 @@ static void ready(struct storm *s, const struct storm_plan *p)
     storm_collect(s, &s->ranks[c->rank]);
 }
 
-static void call(struct storm *s, const struct storm_plan *p)
+/*
+ * Where members come and go: an engine calls once it is whole. A want looks up who is there, as front/api.c does, and
+ * comes to the core a while later. False: the call is not made, or later.
+ */
+static bool looks_up(struct storm *s, struct storm_plan *p)
 {
+    const struct storm_rank *r = &s->ranks[p->rank];
+    const struct directory *d = r->directory;
+    const struct directory_engine *mine = d->engines[d->engine_of[r->view[r->rank].rank]];
+    const bool is_there = mine->num_joined == mine->num_ranks; /* it may have gone since */
+    const struct storm_life *life;
+    if (p->found != 0)
+        return true;
+    life = is_there && p->action == STORM_WANT ? storm_find(r, p->engine, &p->index) : NULL;
+    if (!is_there || (p->action == STORM_WANT && life == NULL)) {
+        if (s->now < 3 * ACTIONS_MS * STORM_MS && storm_luck(s, 10) > 0)
+            storm_later(s, s->now + (1 + storm_luck(s, 8000)) * STORM_US, p);
+        return false;
+    }
+    if (p->action == STORM_OFFER)
+        return true;
+    p->found = (uint32_t)(life - s->lives) + 1;
+    if (p->life != 0 && p->life != p->found)
+        return false; /* BATON_EGONE */
+    if (storm_luck(s, 4) > 0)
+        return true;
+    storm_later(s, s->now + storm_luck(s, 3000) * STORM_US, p);
+    return false;
+}
+
+static void call(struct storm *s, const struct storm_plan *plan)
+{
+    struct storm_plan made = *plan, *p = &made;
     struct storm_rank *r = &s->ranks[p->rank];
     uint32_t block_tokens = r->geometry.groups[0].block_tokens;
     if (s->num_calls + 1 >= STORM_CALLS_MAX || r->geometry.num_tensors == 0)
+        return;
+    if (!s->changes)
+        storm_find(r, p->engine, &p->index);
+    else if (!looks_up(s, p))
         return;
     struct storm_call *c = call_new(s);
     c->rank = p->rank;
@@ -494,7 +574,7 @@ static void call(struct storm *s, const struct storm_plan *p)
     c->num_blocks = (p->tokens + block_tokens - 1) / block_tokens;
     c->is_want = p->action == STORM_WANT;
     c->mode = c->is_want ? p->mode : BATON_MODE_AUTO;
-    c->engine = c->is_want ? p->engine : s->directory->engine_of[p->rank];
+    c->engine = !c->is_want ? r->life : s->changes ? p->found - 1 : p->engine;
     c->time_ns = p->time_ms * STORM_MS;
     c->seats = p->seats;
     c->seat = p->seat[0];
@@ -532,7 +612,7 @@ static void cancel(struct storm *s)
     storm_say(s, "%u cancels %u", c->rank, c->number);
     struct call *word = calloc(1, sizeof *word);
     word->kind = CALL_CANCEL;
-    word->id = c->number;
+    word->id = storm_id(s, c);
     c->cancelled = true;
     storm_cover_call(&s->ranks[c->rank], c, "cancel");
     storm_turn(s, &s->ranks[c->rank], true);
@@ -543,12 +623,13 @@ static void cancel(struct storm *s)
 /* Says that a rank is dead, as a rank that cannot know, or as a neighbour that means another member. */
 static void lie(struct storm *s, const struct storm_plan *p)
 {
-    const struct directory_row *rows = s->directory->rows;
-    struct wire_message m = {.type = WIRE_WITNESS, .subject = {rows[p->subject].number, WIRE_DEAD}};
-    if (rows[p->rank].node == rows[p->subject].node)
+    const struct storm_rank *r = &s->ranks[p->rank], *subject = &s->ranks[p->subject];
+    const struct storm_view *to = &r->view[p->to];
+    struct wire_message m = {.type = WIRE_WITNESS, .subject = {subject->number, WIRE_DEAD}};
+    if (r->node == subject->node)
         m.subject.member ^= UINT64_C(1) << 63;
-    if (p->rank != p->to)
-        post_send(s->ranks[p->rank].core->post, p->to, &m);
+    if (p->rank != p->to && to->rank != DIRECTORY_NONE && to->left_ns == 0)
+        post_send(r->core->post, to->rank, &m);
 }
 
 void storm_act(struct storm *s, const struct storm_plan *p)
@@ -600,10 +681,14 @@ void storm_act(struct storm *s, const struct storm_plan *p)
         }
         break;
     case STORM_CRASH:
-        if (r->fate != STORM_CRASHED) {
-            storm_say(s, "%u crashes", p->rank);
-            r->fate = STORM_CRASHED;
-        }
+        if (r->fate == STORM_RUNS || r->fate == STORM_STOPPED)
+            storm_end(s, r, false);
+        break;
+    case STORM_COME:
+        storm_come(s, r);
+        break;
+    case STORM_GO:
+        storm_go(s, r);
         break;
     }
 }
