@@ -44,59 +44,6 @@ static void want_destroy(struct core *core, struct want *want)
     reap_add(&core->reap, want);
 }
 
-/* ---- telling producers ------------------------------------------------------------------------------------------- */
-
-static void release(struct core *core, const struct want *want, uint32_t rank, int error)
-{
-    ask_tell_end(core, &want->ask, rank, 0, error);
-}
-
-static void release_unknown(struct core *core, const struct want *want, uint32_t rank, int error)
-{
-    if (!ask_knows(&want->ask, rank))
-        release(core, want, rank, error);
-}
-
-/*
- * Tells every producer rank that holds a part of it how it ended (all ranks, before it is known which those are). Those
- * that never heard of the want get a RELEASE, so that an offer, here or still to come, does not wait for us. When the
- * want is given up, those are told whose legs are quiet, and at its end the others.
- */
-static void tell_end(struct core *core, struct want *want, int error)
-{
-    const struct ask *ask = &want->ask;
-    if (ask->link == NULL || want->never_told)
-        return; /* it will be wanted again */
-    for (uint32_t i = 0; want->legs != NULL && i < ask->num_legs; i++)
-        leg_tell_end(core, leg_at(want->legs, i), error);
-    if (want->told)
-        return;
-    want->told = true;
-    const struct directory_engine *engine = core->c.directory->engines[want->name.engine];
-    uint32_t num_spares;
-    const uint32_t *spares = link_spares(ask->link, &num_spares);
-    if (link_state(ask->link) == LINK_BUILDING) {
-        for (uint32_t i = 0; i < engine->num_ranks; i++)
-            release(core, want, engine->ranks[i], error);
-        return;
-    }
-    for (uint32_t i = 0; i < ask->num_left; i++)
-        ask_tell_end(core, ask, ask->left[i].rank, ask->left[i].generation, error);
-    for (uint32_t i = 0; i < link_num_contacts(ask->link); i++)
-        release_unknown(core, want, contact_peer(link_contact(ask->link, i)), error);
-    for (uint32_t i = 0; i < num_spares; i++)
-        release_unknown(core, want, spares[i], error);
-}
-
-/* Ranks of the producer's engine that nobody of mine reads. */
-static void tell_idle(struct core *core, const struct want *want, int error)
-{
-    uint32_t num;
-    const uint32_t *idle = link_idle(want->ask.link, &num);
-    for (uint32_t i = 0; i < num; i++)
-        release(core, want, idle[i], error);
-}
-
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static void want_end(struct core *core, struct want *want, baton_status_t status, int error)
@@ -108,7 +55,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
                             want->ask.is_far);
     call->end.peer = want->rank;
     memcpy(event->detail, want->detail, sizeof event->detail);
-    tell_end(core, want, error);
+    want_tell_end(core, want, error);
     for (uint32_t p = 0; p < BATON_PATHS && status == BATON_STATUS_DONE; p++)
         count_add(&core->stats.bytes[p], event->path_bytes[p]);
     want_destroy(core, want);
@@ -119,7 +66,7 @@ static void want_end(struct core *core, struct want *want, baton_status_t status
 static void given_up(struct core *core, struct want *want)
 {
     unname(core, want);
-    tell_end(core, want, want->ask.error);
+    want_tell_end(core, want, want->ask.error);
     outcome_give_up(core, want->ask.call, want->status, want->ask.error, want->rank, want->detail);
 }
 
@@ -161,7 +108,7 @@ static void want_fail(struct core *core, struct want *want, baton_status_t statu
     note_state(want, rank);
     if (want->state == WANT_QUEUED && want->ask.link != NULL) {
         link_unqueue(core, want->ask.link, &want->behind);
-        tell_idle(core, want, error);
+        want_tell_idle(core, want, error);
     }
     want->state = WANT_DRAINING;
     want->status = status;
@@ -395,7 +342,7 @@ static void want_begin(struct core *core, struct want *want)
                     "no lease slot or no room for the block table (BATON_LEASES, BATON_TABLE_BYTES)");
         return;
     }
-    tell_idle(core, want, 0);
+    want_tell_idle(core, want, 0);
     rc = call->want.zero_tail ? tail_begin(core, want, call, &want->tail, &why) : 0;
     for (uint32_t i = 0; rc == 0 && i < want->ask.num_legs && want->ask.failure.error == 0; i++)
         rc = leg_begin(core, leg_at(want->legs, i));
@@ -505,7 +452,7 @@ static void meet(struct core *core, struct want *want)
     timer_arm(&core->timers, &want->timer, call_due_ns(call), on_deadline);
     bool needs_nothing = call->want.held_tokens >= call->want.num_tokens && !link_lacks(link);
     if (needs_nothing) { /* the producers are told, and that is all */
-        tell_idle(core, want, 0);
+        want_tell_idle(core, want, 0);
         want_end(core, want, BATON_STATUS_DONE, 0);
     } else if (link_state(link) == LINK_READY) {
         want_begin(core, want);

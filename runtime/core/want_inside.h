@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* want_inside: a want's fields. For want.c, and for tests that look inside. */
+/* want_inside: a want's fields. For want.c, want_say.c, and tests that look inside. */
 #ifndef BATON_CORE_WANT_INSIDE_H
 #define BATON_CORE_WANT_INSIDE_H
 
@@ -45,5 +45,16 @@ struct wants {
     uint32_t num_legs;
     struct claims *claims; /* BATON_PARANOID; NULL: none yet */
 };
+
+/* ---- want_say.c -------------------------------------------------------------------------------------------------- */
+
+/**
+ * Tells every producer rank that holds a part of it how it ended (all ranks, before it is known which those are). Those
+ * that never heard of the want get a RELEASE, so that an offer, here or still to come, does not wait for us. When the
+ * want is given up, those are told whose legs are quiet, and at its end the others.
+ */
+void want_tell_end(struct core *core, struct want *want, int error);
+/** Tells ranks of the producer's engine that nobody of mine reads. */
+void want_tell_idle(struct core *core, const struct want *want, int error);
 
 #endif
