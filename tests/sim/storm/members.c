@@ -267,10 +267,19 @@ static void tell(struct storm *s, uint32_t to, uint32_t member, bool has_come)
         storm_tell(s, to, member, has_come, draw_delay(s)); /* twice */
 }
 
+/* Then no other rank may join it. */
+static bool has_lost_a_rank(const struct storm *s, const struct storm_life *life)
+{
+    for (uint32_t i = 0; i < life->num_ranks; i++)
+        if (s->ranks[life->ranks[i]].fate == STORM_CRASHED)
+            return true;
+    return false;
+}
+
 void storm_come(struct storm *s, struct storm_rank *r)
 {
     uint32_t there[STORM_RANKS_MAX], n = list_there(s, there);
-    if (r->fate != STORM_AWAITED)
+    if (r->fate != STORM_AWAITED || has_lost_a_rank(s, storm_life_of(s, r->rank)))
         return;
     storm_say(s, "%u comes, of life %u of e%u", r->rank, r->life, storm_life_of(s, r->rank)->name);
     appear(s, r);
@@ -492,8 +501,8 @@ static void check_memory(struct storm *s, const struct storm_rank *r)
         const uint64_t over = over_ns(r, e);
         if (over != 0 && s->now > over + FORGOTTEN_MS * STORM_MS && e->index != core_engine(r->core) &&
             !r->was_stopped && r->has_stray == 0 && !has_open_call(s, r->rank))
-            storm_fail(s, "rank %u does not forget engine %s, of life %u, which went %llu ms ago", r->rank, e->name,
-                       s->ranks[r->member_at[e->ranks[0]]].life, (unsigned long long)((s->now - over) / STORM_MS));
+            storm_fail(s, "rank %u does not forget engine %s, which went %llu ms ago", r->rank, e->name,
+                       (unsigned long long)((s->now - over) / STORM_MS));
     }
 }
 

@@ -254,6 +254,23 @@ static bool has_told(const struct storm *s, const struct storm_call *o, uint32_t
     return told;
 }
 
+/* Whether all ranks of the two lives have known each other, and their own, for so long that no word can be unheard. */
+static bool have_met(const struct storm *s, uint32_t one, uint32_t other)
+{
+    const struct storm_life *lives[2] = {&s->lives[one], &s->lives[other]};
+    for (uint32_t i = 0; i < lives[0]->num_ranks + lives[1]->num_ranks; i++) {
+        const uint32_t first = lives[0]->num_ranks;
+        const struct storm_rank *r = &s->ranks[i < first ? lives[0]->ranks[i] : lives[1]->ranks[i - first]];
+        if (r->fate != STORM_RUNS || r->closes || !storm_is_whole(r, one) || !storm_is_whole(r, other))
+            return false;
+        for (uint32_t k = 0; k < s->num_ranks; k++)
+            if ((s->ranks[k].life == one || s->ranks[k].life == other) &&
+                r->view[k].since_ns + UNHEARD_MS(s) * STORM_MS > s->now)
+                return false;
+    }
+    return true;
+}
+
 /*
  * If only messages of ends are lost, no offer lives to its time once all ranks of the one engine that wanted it have
  * ended their wants.
@@ -261,7 +278,7 @@ static bool has_told(const struct storm *s, const struct storm_call *o, uint32_t
 static void check_not_pinned(struct storm *s, const struct storm_call *o)
 {
     uint32_t engine = DIRECTORY_NONE, takers = 0, told = 0;
-    if (!s->deafened || s->changes || o->seats != 1)
+    if (!s->deafened || o->seats != 1)
         return;
     for (uint32_t i = 0; i < s->num_calls; i++) {
         const struct storm_call *c = &s->calls[i];
@@ -271,7 +288,8 @@ static void check_not_pinned(struct storm *s, const struct storm_call *o)
             return;
         engine = s->ranks[c->rank].life;
     }
-    if (engine == DIRECTORY_NONE || (o->seat != DIRECTORY_NONE && o->seat != engine))
+    if (engine == DIRECTORY_NONE || (o->seat != DIRECTORY_NONE && o->seat != s->lives[engine].name) ||
+        (s->changes && !have_met(s, o->engine, engine)))
         return;
     for (uint32_t i = 0; i < s->lives[engine].num_ranks; i++)
         if (takes_from(s, s->lives[engine].ranks[i], o->rank)) {

@@ -533,7 +533,7 @@ static bool looks_up(struct storm *s, struct storm_plan *p)
     const struct storm_rank *r = &s->ranks[p->rank];
     const struct directory *d = r->directory;
     const struct directory_engine *mine = d->engines[d->engine_of[r->view[r->rank].rank]];
-    const bool is_there = mine->num_joined == mine->num_ranks; /* it may have gone since */
+    const bool is_there = directory_is_complete(mine); /* it may have gone since */
     const struct storm_life *life;
     if (p->found != 0)
         return true;

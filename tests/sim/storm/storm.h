@@ -172,7 +172,7 @@ struct storm {
     char why[256];
 
     /* what this seed is like */
-    bool calm;       /* nothing is lost, stopped or crashed: every deadline is kept */
+    bool calm;       /* nothing is lost, stopped or crashed, but members may go: every deadline is kept */
     bool tangled;    /* one key is used again and again: messages of former calls meet later ones */
     bool deafened;   /* calm, but some messages of ends and their answers are lost; offers live long */
     bool tries;      /* attempts are numbered */
