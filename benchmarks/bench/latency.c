@@ -47,7 +47,6 @@
 #define ITERS_LEAST 20u
 #define ITERS_MOST 2000u /* so that two samples lie above the last percentile */
 #define WARM_UPS 20u
-#define STREAK 33u
 #define SUBMIT_ITERS_MOST 1000u
 #define SUBMIT_WARM_UPS 10u
 #define PLACE_MAX 64
@@ -97,20 +96,10 @@ static void take_turn(struct scene *s, struct limit *l, struct row *row, bool co
 
 static void take_streak(struct scene *s, struct limit *l, struct row *row, bool counts)
 {
-    struct transfer t[STREAK] = {{0}};
-    stream_streak(s, row->batch, STREAK, t);
-    for (unsigned i = 0; i < STREAK; i++)
+    stream_take(s, row->batch, l->path, counts ? &row->transfers : NULL);
+    for (unsigned i = 0; i < STREAM_STREAK; i++)
         limit_measure(l, row->batch);
     ask_and_read(l, row, counts);
-    for (unsigned i = 0; i < STREAK; i++) {
-        scene_check_path(s, &t[i], l->path);
-        if (counts && i > 0) {
-            samples_add(&row->transfers.submit, t[i].submit_ns);
-            samples_add(&row->transfers.total, t[i].total_ns);
-        }
-    }
-    if (counts)
-        cost_add(&row->transfers.cost, STREAK, STREAK * row->batch * s->form.block_bytes, t->consumer, t->producer);
 }
 
 static void measure(struct scene *s, struct limit *l, struct row *row)

@@ -69,15 +69,12 @@ static int read_calls(const struct option_row *row, const char *text, void *fiel
 static const struct option_row rows[] = {
     {.help = "options (numbers may end in K, M or G: 2^10, 2^20, 2^30; lists are joined by commas)"},
     {"block", "LIST",
-     "bytes of a block, multiples of 32 (pull, push, latency: 4K,64K,1M; wrapped, fanout, incast, allpairs: 4K,64K; "
-     "submit, fairness, regions: "
-     "4K; "
-     "distances, interference: 64K; memory: 512)",
+     "bytes of a block, multiples of 32 (pull, push, latency, worlds: 4K,64K,1M; wrapped, fanout, incast, allpairs: "
+     "4K,64K; submit, fairness, regions: 4K; distances, interference: 64K; memory: 512)",
      OPTION_LIST(struct options, block, 32, UINT64_C(1) << 30)},
     {"batch", "LIST",
-     "blocks of a transfer (pull, push: 1,64,1024; latency: 1,8,64; fairness: 1,64; distances, interference: 64; "
-     "submit, wrapped: "
-     "1024; memory, fanout, incast, allpairs: 256; with --format osu: pull, push: 64, latency: 1)",
+     "blocks of a transfer (pull, push: 1,64,1024; latency: 1,8,64; fairness, worlds: 1,64; distances, interference: "
+     "64; submit, wrapped: 1024; memory, fanout, incast, allpairs: 256; with --format osu: pull, push: 64, latency: 1)",
      OPTION_LIST(struct options, batch, 1, UINT64_C(1) << 24)},
     {"blocks", "LIST", "memory: blocks of a cache (1000,100000)",
      OPTION_LIST(struct options, blocks, 2, UINT64_C(1) << 28)},
@@ -85,14 +82,16 @@ static const struct option_row rows[] = {
      OPTION_LIST(struct options, regions, 1, BATON_REGIONS_MAX)},
     {"pool", "BYTES",
      "cache of a side (pull, push: the largest of 256M, 4 times the L3 cache, twice the largest batch; wrapped, "
-     "latency: the same, of 128M; shapes: the consumer's, the larger of 128M and 4 times the L3 cache; fairness: a "
-     "producer's, 64M; fanout, incast, allpairs, interference: 128M)",
+     "latency, worlds: the same, of 128M; shapes: the consumer's, the larger of 128M and 4 times the L3 cache; "
+     "fairness: a producer's, 64M; fanout, incast, allpairs, interference: 128M)",
      OPTION_WHOLE(struct options, pool, 4096, BYTES_MOST)},
-    {"iters", "N", "measured transfers a row; fairness: rounds; regions: starts (by size and --seconds)",
+    {"iters", "N", "measured transfers a row; fairness, worlds: rounds; regions: starts (by size and --seconds)",
      OPTION_WHOLE(struct options, iters, 1, TIMES_MOST)},
     {"transfers", "N", "memory: transfers before the measurement (64)",
      OPTION_WHOLE(struct options, transfers, 1, TIMES_MOST)},
-    {"seconds", "S", "time a row may take, where --iters is not given; idle: for how long it is measured (3)",
+    {"seconds", "S",
+     "time a row may take, or with worlds a size of blocks, where --iters is not given; idle: for how long it is "
+     "measured (3)",
      OPTION_REAL(struct options, seconds, 0.001, 86400)},
     {"seed", "N", "of the scattered block ids (1)", OPTION_WHOLE(struct options, seed, 0, UINT64_MAX)},
     {"want-ms", "MS", "handshake: deadline of a want (5000)", OPTION_WHOLE(struct options, want_ms, 1, 3600000)},
@@ -164,7 +163,9 @@ void options_help(void)
         "  allpairs             all prefill engines and all decode engines\n"
         "  interference         how much slower a thread of the decode rank computes, idle and while blocks stream\n"
         "  idle                 CPU time and wake-ups of each rank while nothing happens\n"
-        "  scale                start, first contact, memory and close by the number of ranks: 2, 4, 8 and so on\n");
+        "  scale                start, first contact, memory and close by the number of ranks: 2, 4, 8 and so on\n"
+        "  worlds               a transfer within a node in a world of several, beside the same in a world of one\n"
+        "                       (decode 2x1, BATON_FAKE_NODES=2)\n");
     option_help(rows);
     puts(
         "\nGB/s are 10^9 bytes a second. Exit status: 0; 1 wrong data, a missed deadline or a failure; 2 bad options.");
@@ -215,6 +216,7 @@ static const struct {
     [OP_INTERFERENCE] = {LIST(64 * K), LIST(64)},
     [OP_IDLE] = {LIST(512), LIST(256)},
     [OP_SCALE] = {LIST(512), LIST(256)},
+    [OP_WORLDS] = {LIST(4 * K, 64 * K, K *K), LIST(1, 64)},
 };
 
 static void preset_list(struct option_list *list, const struct option_list *preset)
@@ -293,7 +295,8 @@ static int check_osu(const struct options *o, struct why *why)
 
 #define BIT(op) (1u << OP_##op)
 #define CROWD (BIT(FANOUT) | BIT(INCAST) | BIT(ALLPAIRS))
-#define STREAM (BIT(PULL) | BIT(PUSH) | BIT(LATENCY) | BIT(WRAPPED) | BIT(DISTANCES) | BIT(INTERFERENCE) | CROWD)
+#define STREAM                                                                                                         \
+    (BIT(PULL) | BIT(PUSH) | BIT(LATENCY) | BIT(WRAPPED) | BIT(DISTANCES) | BIT(INTERFERENCE) | BIT(WORLDS) | CROWD)
 
 /* The operations that an option is for. Those that are not here are for all. */
 static const struct {

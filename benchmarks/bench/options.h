@@ -27,7 +27,8 @@
     X(ALLPAIRS, "allpairs", many_run)                                                                                  \
     X(INTERFERENCE, "interference", interference_run)                                                                  \
     X(IDLE, "idle", idle_run)                                                                                          \
-    X(SCALE, "scale", scale_run)
+    X(SCALE, "scale", scale_run)                                                                                       \
+    X(WORLDS, "worlds", worlds_run)
 
 #define OPERATION_ENUM(op, word, run) OP_##op,
 enum bench_op { OPERATIONS_MAP(OPERATION_ENUM) };

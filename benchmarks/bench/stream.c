@@ -157,3 +157,18 @@ void stream_streak(struct scene *s, uint32_t batch, uint32_t count, struct trans
     check(&t, count - 1);
     free(t.offers);
 }
+
+void stream_take(struct scene *s, uint32_t batch, baton_path_t path, struct transfers *row)
+{
+    struct transfer t[STREAM_STREAK] = {{0}};
+    stream_streak(s, batch, STREAM_STREAK, t);
+    for (unsigned i = 0; s->consumes && i < STREAM_STREAK; i++)
+        scene_check_path(s, &t[i], path);
+    if (!s->consumes || row == NULL)
+        return;
+    for (unsigned i = 1; i < STREAM_STREAK; i++) {
+        samples_add(&row->submit, t[i].submit_ns);
+        samples_add(&row->total, t[i].total_ns);
+    }
+    cost_add(&row->cost, STREAM_STREAK, STREAM_STREAK * batch * s->form.block_bytes, t->consumer, t->producer);
+}

@@ -9,7 +9,8 @@
 
 #include "bench/scene.h"
 
-#define STREAM_DEPTH 2u /* wants of a stream at a time */
+#define STREAM_DEPTH 2u   /* wants of a stream at a time */
+#define STREAM_STREAK 33u /* transfers of a streak that is measured */
 
 struct stream {
     struct scene *scene;
@@ -37,5 +38,7 @@ void stream_close(struct stream *t);
  * with verdicts.
  */
 void stream_streak(struct scene *s, uint32_t batch, uint32_t count, struct transfer *out);
+/** A streak into a row (NULL: into none), but for its first transfer, which comes after a pause. */
+void stream_take(struct scene *s, uint32_t batch, baton_path_t path, struct transfers *row);
 
 #endif

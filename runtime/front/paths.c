@@ -320,17 +320,14 @@ static int port_sum(void *self, const struct plan_transfer *transfer, bool sourc
     struct paths *p = self;
     if (!beside_see(p->beside)) /* the queue of workers hands on what this thread sees */
         return BATON_EAGAIN;
-    if (is_device(p->wish.cache))
-        return staged_sum(p->staged, transfer, source, first, count, out, tag);
-    return shm_sum(p->shm, transfer, source, first, count, out, tag);
+    return is_device(p->wish.cache) ? staged_sum(p->staged, transfer, source, first, count, out, tag)
+                                    : shm_sum(p->shm, transfer, source, first, count, out, tag);
 }
 
 static int port_zero(void *self, const struct plan_transfer *transfer, uint64_t tag)
 {
     struct paths *p = self;
-    if (is_device(p->wish.cache))
-        return staged_zero(p->staged, transfer, tag);
-    return shm_zero(p->shm, transfer, tag);
+    return is_device(p->wish.cache) ? staged_zero(p->staged, transfer, tag) : shm_zero(p->shm, transfer, tag);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -504,6 +501,11 @@ void paths_wake(struct paths *p)
 bool paths_ask(const struct paths *p)
 {
     return shm_ask(p->shm);
+}
+
+bool paths_help(const struct paths *p)
+{
+    return shm_help(p->shm);
 }
 
 void paths_worker_cpus(const struct paths *p, char *list, size_t size)

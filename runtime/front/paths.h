@@ -80,6 +80,9 @@ void paths_wake(struct paths *p);
 /** Wakes a copy worker, which looks as after a job. False: they have enough to do. Any thread. */
 bool paths_ask(const struct paths *p);
 
+/** Does a piece of what copy workers have under way. False: there is none. Any thread. */
+bool paths_help(const struct paths *p);
+
 /** The hardware threads that the copy workers run on, as a list. Any thread. */
 void paths_worker_cpus(const struct paths *p, char *list, size_t size);
 

@@ -280,7 +280,8 @@ uint64_t reactor_rest_ns(struct baton *b, uint64_t idle_since)
     const bool wakes = is_rung(b) || b->on.net->is_rung(b->on.net->self);
     const bool has_bells = wakes && !closing_has_begun(&b->closing); /* MPI's own steps ring nobody */
     uint64_t cap = (has_bells ? b->settings.sleep_us : b->settings.idle_us) * CLOCK_NS_PER_US;
-    const uint64_t rung = b->loop.rung_ns, quiet_since = rung > idle_since ? rung : idle_since;
+    const uint64_t rung = b->loop.rung_ns;
+    const uint64_t quiet_since = (has_bells && b->loop.is_threaded) || rung > idle_since ? rung : idle_since;
     if (ring < due)
         due = ring;
     /* What is kept waits for another thread, which may need this CPU. */

@@ -17,8 +17,8 @@
  *     peers on other nodes do not ring, or a      a quarter of the time since anything happened, up to idle_us: so what
  *     caller's loop sleeps                        rings no bell is noticed at most 25 % late, and a process that has
  *                                                 long been idle costs next to nothing
- *     peers on other nodes ring (mpi/doorbell.h)  the same, but up to sleep_us, and counted anew from each ring that is
- *                                                 sent or heard
+ *     peers on other nodes ring (mpi/doorbell.h)  a quarter of the time since the last ring to or from one of them, up
+ *                                                 to sleep_us: whatever else happens rings the bell
  *
  *   Where turns are lent beside other nodes, the first row holds too: the sleep is the shorter one of both.
  *

@@ -11,6 +11,7 @@
 
 #define LENT_NS (50 * CLOCK_NS_PER_US) /* for how long calls begin turns between two polls, and a worker at one end */
 #define SPINNING_NS (100 * CLOCK_NS_PER_US) /* who has polled for so long polls on */
+#define HELPS_NS (10 * CLOCK_NS_PER_US)     /* and who has for so long helps copy workers */
 #define HEARD_NS (10 * CLOCK_NS_PER_MS)     /* for how long turns are made after a ring from another node */
 #define APART_NS (50 * CLOCK_NS_PER_US)     /* polls with longer pauses do not follow each other at once */
 #define UNRUNG_NS (50 * CLOCK_NS_PER_US)    /* so long after a turn who only polls makes one, though nobody rang */
@@ -277,6 +278,15 @@ static bool look_for_poll(struct baton *b, uint64_t now, uint64_t spun)
     return wants;
 }
 
+/* What a thread that does nothing but poll waits for: copy workers may have it. */
+static bool helps(struct baton *b, uint64_t spun)
+{
+    if (spun < HELPS_NS || !paths_help(b->paths))
+        return false;
+    polls.polled_ns = clock_now_ns(); /* however long that took, it spins on */
+    return true;
+}
+
 bool turns_polled(struct baton *b, bool any)
 {
     struct turns *t = &b->loop.turns;
@@ -286,12 +296,14 @@ bool turns_polled(struct baton *b, bool any)
         return false;
     const uint64_t now = clock_now_ns(), spun = spun_ns(now);
     const bool is_taken = owned_by(&t->lock) != 0;
-    bool wants = false, turned = false;
+    bool wants = false, helped = false, turned = false;
     if (t->can_lend && !has_long(t) && !is_taken && task_rank(now) >= t->least_rank) {
-        wants = may_ring(b) && atomic_load_explicit(&t->is_open, memory_order_relaxed) && look_for_poll(b, now, spun);
+        const bool may = may_ring(b) && atomic_load_explicit(&t->is_open, memory_order_relaxed);
+        wants = may && look_for_poll(b, now, spun);
+        helped = may && !wants && helps(b, spun);
         has_rung_it(b);
         if (!wants)
-            return false;
+            return helped;
     }
     if (wants && take_turns(t, now)) {
         turned = turn_for_poll(b, spun);

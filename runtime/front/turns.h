@@ -12,6 +12,9 @@
  * not lent, for which the reactor is woken (front/beside.h). It hears nothing of them, so nothing that is due is judged
  * by it. Where it ends a lease that they were told of, its events wait for that turn too.
  *
+ * HELP. A thread that does nothing but poll waits for the bytes that copy workers move. So after 10 us it does slices
+ * of long copies (shm/copy.h), one a poll, and makes the turn that reports the last one as a worker would.
+ *
  * BOUNDS. A call does a bounded amount of work: the shm path copies at most inline_bytes in a turn, by cross-memory
  * attach too; the calls between two polls begin turns for 50 us, or make four turns, as many as a transfer by workers
  * takes; and a call of many blocks is left to the reactor, since it takes long to read and check their tables.
@@ -94,8 +97,9 @@ void turns_wake(struct baton *b);
 
 /**
  * Events were polled, and there were any or none: calls may make turns again. If there were none and something has
- * happened that no turn has seen yet, or the reactor is late, makes one here, and returns true: poll again. Where
- * another thread makes the turns, a thread that does nothing but poll yields its CPU here instead. Any thread.
+ * happened that no turn has seen yet, or the reactor is late, makes one here, or does a slice of a copy, and returns
+ * true: poll again. Where another thread makes the turns, a thread that does nothing but poll yields its CPU here
+ * instead. Any thread.
  */
 bool turns_polled(struct baton *b, bool any);
 

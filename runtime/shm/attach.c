@@ -63,12 +63,20 @@ static bool is_right(const struct process_sample *s, const uint8_t *found)
     return s->known != NULL && memcmp(found, s->known, PROCESS_SAMPLE_BYTES) == 0;
 }
 
+/* Why the kernel refused a call. Who has the id of a process that has ended may be another user's. */
+static int refusal_of(const struct process *process, int cause)
+{
+    const bool has_ended = cause == ESRCH || process_is(process) == PROCESS_DEAD;
+    errno = cause;
+    return has_ended ? BATON_EPEER : BATON_ESYSTEM;
+}
+
 /* The outcome of a call that moved some bytes, the sample first. `found`: the sample as it was read; NULL: it was
  * written. */
 static int result_of(const struct process *process, ssize_t moved, uint64_t bytes, const uint8_t *found)
 {
     if (moved < 0 && errno != EFAULT)
-        return errno == ESRCH ? BATON_EPEER : BATON_ESYSTEM;
+        return refusal_of(process, errno);
     if (moved < PROCESS_SAMPLE_BYTES || (found != NULL && !is_right(&process->sample, found)))
         return BATON_EPEER; /* it runs another program */
     errno = EFAULT;         /* where it stopped at memory that is not there */
@@ -88,6 +96,8 @@ static int move_pieces(const struct process *process, bool write, const struct s
 static int ask(const struct process *process)
 {
     uint8_t found[PROCESS_SAMPLE_BYTES];
+    if (process_is(process) == PROCESS_DEAD)
+        return BATON_EPEER;
     const struct iovec mine = {found, sizeof found}, theirs = {(void *)(uintptr_t)process->sample.at, sizeof found};
     ssize_t moved = process_vm_readv(process->id, &mine, 1, &theirs, 1, 0);
     return result_of(process, moved, sizeof found, found);
@@ -115,7 +125,7 @@ static int move_slice(const struct process *process, bool write, const struct pl
             add(&side[write ? 1 : 0], (write ? theirs : mine)->bases[r->dst_region] + r->dst, r->bytes);
             sum += r->bytes;
         }
-        int rc = process_is(process) == PROCESS_DEAD ? BATON_EPEER : write ? ask(process) : 0;
+        int rc = write ? ask(process) : 0;
         if (rc == 0)
             rc = move_pieces(process, write, &side[0], &side[1], sum + sizeof found, found);
         if (rc != 0)

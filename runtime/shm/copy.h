@@ -91,6 +91,13 @@ int copy_pool_create(unsigned workers, const char *cpus, size_t depth, copy_done
 /** Wakes a worker to look for work, before its next job. False: jobs wait, or all have one. Any thread. */
 bool copy_ask(struct copy_pool *pool);
 
+/**
+ * Does a slice of a long copy that a worker has begun, 128 KiB of most, in the calling thread. If the job ends by that,
+ * `look` is called as by a worker. False: there is none to be done, and the next copy is shared with who asks again.
+ * Any thread, until copy_pool_destroy.
+ */
+bool copy_help(struct copy_pool *pool);
+
 /** The hardware threads that the first worker runs on, as a list. */
 void copy_pool_cpus(const struct copy_pool *pool, char *list, size_t size);
 

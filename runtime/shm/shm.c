@@ -521,6 +521,11 @@ bool shm_ask(struct shm *s)
     return copy_ask(s->workers);
 }
 
+bool shm_help(struct shm *s)
+{
+    return copy_help(s->workers);
+}
+
 void shm_worker_cpus(const struct shm *s, char *list, size_t size)
 {
     copy_pool_cpus(s->workers, list, size);

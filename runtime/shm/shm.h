@@ -75,6 +75,9 @@ void shm_wake(struct shm *s);
 /** As copy_ask. */
 bool shm_ask(struct shm *s);
 
+/** As copy_help. */
+bool shm_help(struct shm *s);
+
 /** The hardware threads that the copy workers run on, as a list. */
 void shm_worker_cpus(const struct shm *s, char *list, size_t size);
 

@@ -68,6 +68,8 @@ static void defaults(void **state)
     assert_string_equal(options_op_name(&(struct options){.op = OP_FANOUT, .busy = true}), "fanout+busy");
     assert_int_equal(good("regions").block.value[0], 4096);
     assert_int_equal(good("regions").regions.value[1], 256);
+    assert_int_equal(good("worlds").block.value[2], 1 << 20);
+    assert_int_equal(good("worlds").batch.value[1], 64);
 }
 
 static void every_option(void **state)
@@ -124,7 +126,7 @@ static void what_is_wrong_is_said(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"", "no operation is given: pull, push, latency, submit, memory, handshake, shapes, fairness, distances, "
-             "wrapped, regions, fanout, incast, allpairs, interference, idle, scale"},
+             "wrapped, regions, fanout, incast, allpairs, interference, idle, scale, worlds"},
         {"pull --with A=1", "pull takes no --with"},
         {"interference --with A=1",
          "--with needs a setting that Baton reads when a context is opened, and A is none; baton-info lists them"},
@@ -189,6 +191,7 @@ static void what_is_wrong_is_said(void **state)
         {"regions --seed 1", "regions takes no --seed"},
         {"idle --seed 1", "idle takes no --seed"},
         {"scale --seed 1", "scale takes no --seed"},
+        {"worlds --state streak", "worlds takes no --state"},
         {"handshake --stop-seconds 15", "--stop-seconds needs --stop-engine"},
         {"regions --busy", "regions takes no --busy"},
         {"regions --pin", "regions takes no --pin"},

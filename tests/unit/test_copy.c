@@ -540,6 +540,91 @@ static void test_short_jobs_first(void **state)
     world_fini(&w);
 }
 
+/* ---- help -------------------------------------------------------------------------------------------------------- */
+
+enum { LONG_BLOCKS = 512, LONG_BYTES = 16384 }; /* 8 MiB, and a part of a slice */
+
+/* Bytes that are not in place. */
+static uint64_t count_wrong(const char *src, const char *dst, uint64_t bytes)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < bytes; i++)
+        n += dst[i] != src[i];
+    return n;
+}
+
+/*
+ * A thread does slices of a job that a worker has begun, and ends it where it does the last one. Which thread does that
+ * is chance: it is tried until both have.
+ */
+static void test_another_thread_helps(void **state)
+{
+    (void)state;
+    enum { ROUNDS_MOST = 3000 };
+    struct plan_why why;
+    struct plan *plan;
+    struct plan_transfer t;
+    struct copy_pool *pool;
+    baton_tensor_t tensor;
+    const struct plan_box all = {0, 1, 0, 1, 0};
+    baton_geometry_t g = {.size = sizeof g,
+                          .elem_bytes = 2,
+                          .planes = 1,
+                          .head_size = LONG_BYTES / 2 / 16,
+                          .num_groups = 1,
+                          .groups = {{.block_tokens = 16, .num_blocks = LONG_BLOCKS}},
+                          .num_splits = 1,
+                          .splits = {{.heads_total = 1, .head_count = 1}},
+                          .layers_total = 1,
+                          .layer_count = 1};
+    uint32_t ids[LONG_BLOCKS];
+    for (uint32_t i = 0; i < LONG_BLOCKS; i++)
+        ids[i] = i;
+    assert_int_equal(baton_geometry_layout(&g, &tensor, BATON_LAYOUT_HND), 0);
+    assert_int_equal(plan_compile(&g, &g, &all, 1, &plan, &why), 0);
+    const struct plan_tables tables = {.num = 1, .table = {{ids, LONG_BLOCKS, 0}}};
+    assert_int_equal(plan_transfer_init(&t, plan, 0, LONG_BLOCKS * 16 - 1, &tables, &tables, &why), 0);
+    char *src = malloc(g.bytes), *dst = malloc(g.bytes);
+    for (uint64_t i = 0; i < g.bytes; i++)
+        src[i] = (char)(i * 7 ^ i >> 9);
+    const struct path_region length = {.bytes = g.bytes}, too_short = {.bytes = g.bytes / 2};
+    const struct path_regions regions = {.num = 1, .region = &length}, half = {.num = 1, .region = &too_short};
+    assert_int_equal(copy_pool_create(1, NULL, 4, count_end, src, &pool), 0);
+    assert_false(copy_help(pool)); /* nothing is under way */
+    unsigned helped = 0, ended_here = 0, ended_there = 0, rounds = 0;
+    for (; ended_here == 0 || ended_there == 0 || helped == 0 || rounds % 4 != 0; rounds++) {
+        assert_in_range(rounds, 0, ROUNDS_MOST);
+        const bool fails = rounds % 4 == 3;
+        const struct copy_job job = {.transfer = &t,
+                                     .bytes = t.bytes,
+                                     .src = {&src, fails ? &half : &regions},
+                                     .dst = {&dst, &regions},
+                                     .tag = rounds,
+                                     .is_timed = true};
+        struct copy_end end;
+        atomic_store(&ends, 0);
+        memset(dst, 0, g.bytes);
+        assert_true(copy_submit(pool, &job));
+        copy_wake(pool);
+        while (!copy_collect(pool, &end))
+            helped += copy_help(pool);
+        assert_int_equal(end.tag, rounds);
+        assert_true(end.bytes == t.bytes && end.began_ns < end.ended_ns);
+        assert_int_equal(end.error, fails ? BATON_EMESSAGE : 0);
+        ended_here += end.worker == 0;
+        ended_there += end.worker == 1;
+        if (!fails)
+            assert_true(count_wrong(src, dst, t.bytes) == 0);
+        while (atomic_load(&ends) == 0) /* it is told once */
+            wait_a_little();
+    }
+    copy_pool_destroy(pool);
+    assert_int_equal(atomic_load(&ends), 1);
+    plan_destroy(plan);
+    free(src);
+    free(dst);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -553,6 +638,7 @@ int main(void)
         cmocka_unit_test(test_a_worker_is_asked_to_look),
         cmocka_unit_test(test_tells_where_needed),
         cmocka_unit_test(test_short_jobs_first),
+        cmocka_unit_test(test_another_thread_helps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -382,6 +382,43 @@ static void test_a_poll_that_heard_a_ring(void **state)
     assert_int_equal(they.turns, 2);
 }
 
+/* Who has polled for 10 us does slices of copies, one a poll: unless a turn is due, or turns are not lent to it. */
+static void test_a_thread_that_polls_helps(void **state)
+{
+    (void)state;
+    front.says.paths_help = true;
+    spin(10 * US);
+    assert_int_equal(front.asked.paths_help, 0);
+    assert_true(turns_polled(&b, false));
+    assert_int_equal(front.asked.paths_help, 1);
+    front.says.paths_help = false;
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(front.asked.paths_help, 2);
+    assert_false(turns_polled(&b, true)); /* it found events */
+    bell_ring(&they.mine);
+    assert_true(turns_polled(&b, false));
+    assert_int_equal(they.turns, 1);
+    b.loop.turns.is_open = false;
+    assert_false(turns_polled(&b, false));
+    b.loop.turns.is_open = true;
+    b.loop.abandon = true; /* MPI may free what is copied */
+    assert_false(turns_polled(&b, false));
+    b.loop.abandon = false;
+    b.loop.turns.least_rank = task_rank(0) + 1;
+    assert_false(turns_polled(&b, false));
+    b.loop.turns.least_rank = 0;
+    assert_true(owned_try(&b.loop.turns.lock)); /* somebody makes a turn, which may tell of the end */
+    assert_false(turns_polled(&b, false));
+    owned_give(&b.loop.turns.lock);
+    assert_int_equal(front.asked.paths_help, 2);
+    assert_int_equal(b.loop.turns.ringing, 0);
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(front.asked.paths_help, 3);
+    now_ns += 51 * US; /* it did something else meanwhile */
+    assert_false(turns_polled(&b, false));
+    assert_int_equal(front.asked.paths_help, 3);
+}
+
 /* Who has polled for 100 us attends to the bell, if the reactor wakes within 2 ms. Else it is woken first, once. */
 static void test_a_thread_that_polls_attends(void **state)
 {
@@ -653,6 +690,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_call_of_many_blocks, begin, end),
         cmocka_unit_test_setup_teardown(test_a_worker_is_asked, begin, end),
         cmocka_unit_test_setup_teardown(test_a_poll_that_heard_a_ring, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_thread_that_polls_helps, begin, end),
         cmocka_unit_test_setup_teardown(test_a_thread_that_polls_attends, begin, end),
         cmocka_unit_test_setup_teardown(test_a_thread_that_polls_gives_way, begin, end),
         cmocka_unit_test_setup_teardown(test_a_worker_whose_jobs_run_out, begin, end),

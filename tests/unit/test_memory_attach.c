@@ -5,6 +5,7 @@
  * process_vm_readv takes the place of the C library's, so that slices which are longer than one call moves need no
  * memory, and so does its process_vm_writev: what the other process does comes at the worst moment.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -224,6 +225,7 @@ static struct {
     bool is_pretended;
     uint32_t calls;
     uint64_t moved;
+    int refusal;            /* what it says of the next read; 0: it is made */
     struct owner *dying;    /* ends just before it is asked */
     struct owner *changing; /* goes on just before it is asked to read, or to be written */
     bool before_writes;
@@ -253,6 +255,10 @@ ssize_t process_vm_readv(pid_t id, const struct iovec *mine, unsigned long num_m
         owner_end(kernel.dying);
     kernel.dying = NULL;
     change(false);
+    errno = kernel.refusal;
+    kernel.refusal = 0;
+    if (errno != 0)
+        return -1;
     if (!kernel.is_pretended)
         return syscall(SYS_process_vm_readv, id, mine, num_mine, theirs, num_theirs, flags);
     uint64_t bytes = length(mine, num_mine);
@@ -407,6 +413,30 @@ static void test_a_process_that_ended(void **state)
     assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), BATON_EPEER);
     assert_int_equal(attach_all(&p, &other, true, UINT64_MAX), BATON_EPEER);
     owner_end(&owner);
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), BATON_EPEER);
+    const struct process unknown = process_by(owner.id); /* where no descriptor tells of its end */
+    assert_int_equal(attach_all(&p, &unknown, false, UINT64_MAX), BATON_EPEER);
+    process_forget(&other);
+    pair_fini(&p);
+}
+
+/* Who has the id of a process that has ended may not be one that this user reads. */
+static void test_a_process_that_refuses(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct owner owner;
+    if (!owner_can_attach())
+        skip();
+    make_large(&p);
+    owner_start(&owner, turn_bits, &p);
+    struct process other = process_by(owner.id);
+    assert_int_equal(process_alive(&other), PROCESS_ALIVE);
+    kernel.refusal = EPERM;
+    assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), BATON_ESYSTEM);
+    assert_int_equal(errno, EPERM); /* for the log */
+    kernel.refusal = EPERM;
+    kernel.dying = &owner;
     assert_int_equal(attach_all(&p, &other, false, UINT64_MAX), BATON_EPEER);
     process_forget(&other);
     pair_fini(&p);
@@ -591,6 +621,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_plan_that_leaves_the_regions),
         cmocka_unit_test(test_a_page_that_cannot_be_read),
         cmocka_unit_test(test_a_process_that_ended),
+        cmocka_unit_test(test_a_process_that_refuses),
         cmocka_unit_test(test_a_process_that_became_another_program),
         cmocka_unit_test(test_mapped_memory_is_proved),
         cmocka_unit_test(test_a_process_without_a_sample),

@@ -410,16 +410,32 @@ static void test_a_reactor_that_not_all_ring(void **state)
     assert_int_equal(rest(SPIN_US * US), 20 * US);
     assert_int_equal(rest(84 * US), 21 * US);
     assert_int_equal(rest(4 * IDLE_US * US + 4), IDLE_US * US);
-    fakes.says.is_rung = true;
-    assert_int_equal(rest(4 * IDLE_US * US + 4), IDLE_US * US + 1);
-    assert_int_equal(rest(10 * CLOCK_NS_PER_S), SLEEP_US * US);
-    b.loop.rung_ns = now_ns - 400 * US; /* what a ring tells of comes later than it */
+    b.loop.rung_ns = now_ns - 400 * US;
     assert_int_equal(rest(10 * CLOCK_NS_PER_S), 100 * US);
     assert_int_equal(rest(200 * US), 50 * US);
+}
+
+/* What a ring of another node tells of comes later than the ring. What happens on this node makes no sleep short. */
+static void test_a_reactor_that_other_nodes_ring(void **state)
+{
+    (void)state;
+    fakes.net.has_nodes = true;
+    fakes.says.is_rung = true;
+    assert_int_equal(rest(SPIN_US * US), SLEEP_US * US);
+    assert_int_equal(rest(10 * CLOCK_NS_PER_S), SLEEP_US * US);
+    b.loop.rung_ns = now_ns - 400 * US;
+    assert_int_equal(rest(10 * CLOCK_NS_PER_S), 100 * US);
+    assert_int_equal(rest(200 * US), 100 * US);
+    b.closing.begun = true; /* MPI's own steps ring nobody */
+    assert_int_equal(rest(200 * US), 50 * US);
+    b.closing.begun = false;
+    b.loop.is_threaded = false; /* nobody rings a caller's loop */
+    assert_int_equal(rest(200 * US), 50 * US);
+    b.loop.is_threaded = true;
     b.loop.rung_ns = 0;
     b.loop.turns.can_lend = true; /* rings to it may be put off, where turns were lent of late */
-    assert_int_equal(rest(4 * TURNS_OWED_NS + 400), TURNS_OWED_NS);
-    assert_int_equal(rest(4 * TURNS_OWED_NS - 400), TURNS_OWED_NS - 100);
+    assert_int_equal(rest(SPIN_US * US), TURNS_OWED_NS);
+    assert_int_equal(rest(20 * MS - 1), TURNS_OWED_NS);
     assert_int_equal(rest(10 * CLOCK_NS_PER_S), SLEEP_US * US);
     b.loop.turns.last_ns = now_ns - MS;
     assert_int_equal(rest(10 * CLOCK_NS_PER_S), TURNS_OWED_NS);
@@ -960,6 +976,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_keeps_it_awake, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_that_has_woken_its_engine, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reactor_that_not_all_ring, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reactor_that_other_nodes_ring, begin, end),
         cmocka_unit_test_setup_teardown(test_statistics_before_a_sleep, begin, end),
         cmocka_unit_test_setup_teardown(test_an_idle_turn, begin, end),
         cmocka_unit_test_setup_teardown(test_calls_are_taken, begin, end),

@@ -13,8 +13,8 @@
     core_shut, core_leave, core_tell_left, core_is_busy, core_is_serving, core_next_ns, core_loss, core_is_quiet,      \
         core_is_given_up, admission_tell, calls_pass, events_are_watched, start_forgo, late_close, late_run,           \
         meter_due_ns, meter_hear, meter_news, meter_take, paths_may_take_long, paths_hold_events, paths_has_driver,    \
-        paths_wake, paths_ask, stall_take_given_up, turns_look, turns_ring_all, turns_rest, reactor_must_poll,         \
-        reactor_must_end, thread_start, pthread_join
+        paths_wake, paths_ask, paths_help, stall_take_given_up, turns_look, turns_ring_all, turns_rest,                \
+        reactor_must_poll, reactor_must_end, thread_start, pthread_join
 
 struct front {
     struct {
