@@ -80,8 +80,8 @@ static struct neighbour *add(struct areas *a, uint32_t rank, const struct area *
     return n;
 }
 
-int areas_create(const struct ground *g, const struct directory *d, const struct areas_mine *mine,
-                 const struct logger *log, struct areas **out)
+int areas_create(const struct ground *g, const struct vicinity *vicinity, const struct directory *d,
+                 const struct areas_mine *mine, const struct logger *log, struct areas **out)
 {
     struct areas *a = calloc(1, sizeof *a + g->places * sizeof a->near[0]);
     if (a == NULL)
@@ -93,9 +93,8 @@ int areas_create(const struct ground *g, const struct directory *d, const struct
         if (!mine->has_lanes)
             a->mine.lanes = (struct lanes_at){NULL, 0};
     }
-    if (rings_create(g->num_peers, &a->rings) != 0 ||
-        handoffs_create(g->self, g->num_peers, a->rings, &a->handoffs) != 0 ||
-        lanes_create(&a->mine.lanes, g->num_peers, a->rings, log, &a->lanes) != 0) {
+    if (rings_create(vicinity, &a->rings) != 0 || handoffs_create(vicinity, a->rings, &a->handoffs) != 0 ||
+        lanes_create(&a->mine.lanes, vicinity, a->rings, log, &a->lanes) != 0) {
         areas_destroy(a);
         return BATON_ENOMEM;
     }

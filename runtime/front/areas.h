@@ -30,9 +30,9 @@ struct areas_mine {
 /** Bytes of an area for so many slots and places. All of them 0, nothing has happened there. */
 uint64_t areas_bytes(uint32_t slots, uint32_t places);
 
-/** My own place is open when this returns, if I have an area. 0, or BATON_ENOMEM. */
-int areas_create(const struct ground *g, const struct directory *d, const struct areas_mine *mine,
-                 const struct logger *log, struct areas **out);
+/** My own place is open when this returns, if I have an area. What it is given outlives it. 0, or BATON_ENOMEM. */
+int areas_create(const struct ground *g, const struct vicinity *vicinity, const struct directory *d,
+                 const struct areas_mine *mine, const struct logger *log, struct areas **out);
 void areas_destroy(struct areas *a);
 
 /**

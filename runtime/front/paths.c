@@ -18,10 +18,8 @@
 #include "front/neighbours.h"
 #include "front/runs.h"
 #include "front/ways.h"
-#include "memory/near.h"
 #include "shm/shm.h"
 #include "staged/staged.h"
-#include "wire/card.h"
 #include "wire/message.h"
 
 #define PATHS_MOST (BATON_PATHS - 1) /* BATON_PATH_NONE is none */
@@ -38,12 +36,11 @@ struct paths {
     struct port port;
     struct path path[PATHS_MOST];
     unsigned num_paths;
-    unsigned *to, *to_out;       /* by rank: which path, PATH_...; and for writes */
+    uint8_t *to, *to_out;        /* by rank: which path, PATH_...; and for writes */
     baton_path_t *kinds;         /* by rank: its kind */
     baton_path_t *kinds_out;     /* the same for writes */
     uint32_t peers[BATON_PATHS]; /* by kind */
-    uint32_t unseen;             /* ranks of this node of which the system does not say whether they live */
-    struct memory_near *near;    /* by rank: of this node */
+    struct neighbours near;
     struct areas *areas;
     struct lanes *lanes;     /* theirs */
     _Atomic uint64_t *board; /* mine */
@@ -54,11 +51,10 @@ struct paths {
 
 static int make_shm(struct paths *p, struct path *out)
 {
-    uint32_t size = p->ground->num_peers;
+    const uint32_t size = p->near.vicinity->most + 1;
     struct shm_segment *segments = calloc(size, sizeof *segments);
     struct shm_memory *memory = calloc(size, sizeof *memory);
-    const struct shm_wish wish = {.self = p->ground->self,
-                                  .num_ranks = size,
+    const struct shm_wish wish = {.vicinity = p->near.vicinity,
                                   .segments = segments,
                                   .memory = memory,
                                   .workers = p->wish.settings->copy_workers,
@@ -68,9 +64,8 @@ static int make_shm(struct paths *p, struct path *out)
                                   .look = p->wish.look,
                                   .arg = p->wish.arg,
                                   .log = p->wish.log};
-    bool has_memory = segments != NULL && memory != NULL && p->near != NULL;
-    int rc = has_memory ? neighbours_find(&p->wish, p->areas, p->near, segments, memory, &p->unseen)
-                        : error_set(BATON_ENOMEM, "no memory for %u segments", size);
+    int rc = segments != NULL && memory != NULL ? neighbours_find(&p->near, &p->wish, p->areas, segments, memory)
+                                                : error_set(BATON_ENOMEM, "no memory for %u segments", size);
     if (rc == 0) {
         rc = shm_create(&wish, &p->shm);
         if (rc != 0)
@@ -154,7 +149,7 @@ static int make_ways(struct paths *p, struct path *out)
     const struct ways_wish wish = {.ground = p->ground,
                                    .net = p->net,
                                    .directory = p->wish.directory,
-                                   .near = p->near,
+                                   .near = &p->near,
                                    .mine = cache_regions(p->wish.cache),
                                    .path = p->path,
                                    .staged = p->staged};
@@ -360,8 +355,8 @@ static void choose(struct paths *p)
 {
     bool lanes_lead_everywhere = true;
     for (uint32_t i = 0; i < p->ground->num_peers; i++) {
-        p->to[i] = ways_to(p->ways, i, false);
-        p->to_out[i] = ways_to(p->ways, i, true);
+        p->to[i] = (uint8_t)ways_to(p->ways, i, false);
+        p->to_out[i] = (uint8_t)ways_to(p->ways, i, true);
         p->kinds[i] = ways_kind(p->ways, i, false);
         p->kinds_out[i] = ways_kind(p->ways, i, true);
         p->peers[p->kinds[i]]++;
@@ -383,12 +378,13 @@ int paths_create(const struct paths_wish *wish, struct paths **out)
     p->to_out = calloc(size, sizeof *p->to_out);
     p->kinds = calloc(size, sizeof *p->kinds);
     p->kinds_out = calloc(size, sizeof *p->kinds_out);
-    p->near = calloc(size, sizeof *p->near);
     const struct areas_mine mine = {.offset = wish->area_offset,
                                     .board_offset = wish->board_offset,
                                     .slots = (uint32_t)wish->settings->leases,
                                     .has_lanes = wish->has_lanes};
-    int rc = areas_create(p->ground, wish->directory, &mine, wish->log, &p->areas);
+    int rc = neighbours_init(&p->near, p->ground);
+    if (rc == 0)
+        rc = areas_create(p->ground, p->near.vicinity, wish->directory, &mine, wish->log, &p->areas);
     p->beside = beside_create(wish->net, size, wish->log);
     if (rc != 0 || p->beside == NULL || p->to == NULL || p->to_out == NULL || p->kinds == NULL || p->kinds_out == NULL)
         rc = error_set(BATON_ENOMEM, "no memory for %u ranks", size);
@@ -424,10 +420,8 @@ int paths_destroy(struct paths *p)
         if (p->path[i - 1].close != NULL && p->path[i - 1].close(p->path[i - 1].self) != 0)
             rc = BATON_EPEER;
     ways_destroy(p->ways);
-    for (uint32_t i = 0; p->near != NULL && i < p->ground->num_peers; i++)
-        memory_near_fini(&p->near[i]);
-    free(p->near);
     areas_destroy(p->areas);
+    neighbours_fini(&p->near);
     beside_destroy(p->beside);
     free(p->to);
     free(p->to_out);
@@ -515,7 +509,8 @@ void paths_worker_cpus(const struct paths *p, char *list, size_t size)
 
 static bool is_alike(const struct paths *p, uint32_t a, uint32_t b)
 {
-    return p->to[a] == p->to[b] && strcmp(p->near[a].why, p->near[b].why) == 0;
+    return p->to[a] == p->to[b] &&
+           strcmp(neighbours_memory(&p->near, a)->why, neighbours_memory(&p->near, b)->why) == 0;
 }
 
 /* Ranks of this node whose memory is not mapped here, and why: a line for all that are alike. */
@@ -528,7 +523,7 @@ static void describe_reasons(const struct paths *p, struct textbuf *out)
     }
     for (uint32_t i = 0; i < size; i++) {
         uint32_t first = 0, alike = 0;
-        if (p->near[i].why[0] == '\0' || p->to[i] == PATH_WAYS)
+        if (neighbours_memory(&p->near, i)->why[0] == '\0' || p->to[i] == PATH_WAYS)
             continue;
         while (!is_alike(p, first, i))
             first++;
@@ -537,7 +532,7 @@ static void describe_reasons(const struct paths *p, struct textbuf *out)
         for (uint32_t k = i; k < size; k++)
             alike += is_alike(p, k, i);
         textbuf_print(out, "by %s: %u rank%s of this node, rank %u first: %s\n", p->path[p->to[i]].name, alike,
-                      alike == 1 ? "" : "s", i, p->near[i].why);
+                      alike == 1 ? "" : "s", i, neighbours_memory(&p->near, i)->why);
     }
 }
 
@@ -551,8 +546,8 @@ void paths_describe(const struct paths *p, struct textbuf *out)
             textbuf_print(out, "%s%u%s by %s", i > 0 ? ", " : "paths: ", ranks, i == 0 ? " ranks" : "",
                           p->path[i].name);
     }
-    if (p->unseen > 0)
-        textbuf_print(out, "; of %u the system does not say whether they live", p->unseen);
+    if (p->near.unseen > 0)
+        textbuf_print(out, "; of %u the system does not say whether they live", p->near.unseen);
     textbuf_print(out, "%s%s\n", p->port.handoff != NULL ? "; offers of the node by words" : "",
                   lanes_lead_to(p->lanes, p->ground->self) ? "; messages of the node by lanes" : "");
     describe_reasons(p, out);

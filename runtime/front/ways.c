@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/textbuf.h"
+#include "front/neighbours.h"
 #include "front/runs.h"
-#include "memory/near.h"
 #include "plan/plan.h"
 #include "staged/staged.h"
 
@@ -26,6 +26,11 @@ static bool is_near(const struct ways *w, uint32_t peer)
     return w->wish.ground->peers[peer].mapped != NULL;
 }
 
+static const struct memory_near *near_of(const struct ways *w, uint32_t peer)
+{
+    return neighbours_memory(w->wish.near, peer);
+}
+
 /* The path by which a peer's segment is read. */
 static unsigned segment_way(const struct ways *w, uint32_t peer)
 {
@@ -35,7 +40,7 @@ static unsigned segment_way(const struct ways *w, uint32_t peer)
 /* From or to host memory of mine, where the peer's region is no device's. */
 static unsigned host_way(const struct ways *w, uint32_t peer, bool write, uint32_t theirs)
 {
-    const struct memory_near *near = &w->wish.near[peer];
+    const struct memory_near *near = near_of(w, peer);
     bool is_wrapped = (w->wish.directory->rows[peer].features & WIRE_ROW_WRAPPED) != 0;
     if (peer == w->wish.ground->self)
         return PATH_SHM;
@@ -60,7 +65,7 @@ static struct pairs pairs_with(const struct ways *w, uint32_t peer, bool write)
     const struct path_regions far = {.num = is_mixed ? 2 : 1, .region = kinds};
     const struct path_regions *theirs = peer == w->wish.ground->self ? w->wish.mine
                                         : is_far                     ? &far
-                                                                     : &w->wish.near[peer].regions;
+                                                                     : &near_of(w, peer)->regions;
     struct pairs pairs = {{0}};
     for (uint32_t i = 0; i < theirs->num; i++) {
         const bool is_device = theirs->region[i].is_device;
@@ -124,7 +129,7 @@ static unsigned way_of(const struct ways *w, const struct path_leg *leg, const s
     const uint32_t mine = leg->write ? piece->src_region : piece->dst_region,
                    theirs = leg->write ? piece->dst_region : piece->src_region;
     const bool is_known = theirs < leg->theirs->num && (!is_near(w, leg->peer) || leg->peer == w->wish.ground->self ||
-                                                        theirs < w->wish.near[leg->peer].regions.num);
+                                                        theirs < near_of(w, leg->peer)->regions.num);
     if (!is_known || mine >= w->wish.mine->num)
         return PATH_WAYS;
     if (w->wish.mine->region[mine].is_device || leg->theirs->region[theirs].is_device)
@@ -262,11 +267,11 @@ static void describe_pairs(const struct ways *w, uint32_t peer, struct textbuf *
 }
 
 /* A line for neighbours that are alike. */
-void ways_describe(const struct ways *w, const unsigned *to, struct textbuf *out)
+void ways_describe(const struct ways *w, const uint8_t *to, struct textbuf *out)
 {
     const uint32_t size = w->wish.ground->num_peers;
     for (uint32_t i = 0, next; i < size; i = next) {
-        const char *why = w->wish.near[i].why;
+        const char *why = near_of(w, i)->why;
         for (next = i + 1; next < size && to[next] == PATH_WAYS && are_alike(w, i, next);)
             next++;
         if (to[i] != PATH_WAYS)

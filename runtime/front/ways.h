@@ -18,7 +18,7 @@
 #include "core/ground.h"
 #include "core/net.h"
 
-struct memory_near;
+struct neighbours;
 struct staged;
 struct textbuf;
 struct ways;
@@ -30,7 +30,7 @@ struct ways_wish {
     const struct ground *ground;
     const struct net *net;
     const struct directory *directory;
-    const struct memory_near *near;  /* by rank: of this node, but for me. What is here must outlive the ways */
+    const struct neighbours *near;   /* what is here must outlive the ways */
     const struct path_regions *mine; /* num 0: I have no cache */
     const struct path *path;         /* by the numbers above; those before PATH_WAYS */
     struct staged *staged;           /* what path[PATH_STAGED] is of */
@@ -50,6 +50,6 @@ baton_path_t ways_kind(const struct ways *w, uint32_t peer, bool write);
 void ways_path(struct ways *w, struct path *out);
 
 /** By which paths pairs of regions are read of each rank that several lead to (`to`, by rank: PATH_WAYS). */
-void ways_describe(const struct ways *w, const unsigned *to, struct textbuf *out);
+void ways_describe(const struct ways *w, const uint8_t *to, struct textbuf *out);
 
 #endif

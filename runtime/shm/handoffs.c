@@ -5,15 +5,22 @@
 #include <stdlib.h>
 
 struct handoffs {
-    uint32_t self, num_joined;
+    const struct vicinity *vicinity;
+    uint32_t num_joined;
     struct rings *rings;
     struct port_handoff port;
-    struct handoffs_rank rank[];
+    struct handoffs_rank rank[]; /* by spot */
 };
+
+/* Of a rank of another node: without an area. */
+static const struct handoffs_rank *rank_of(const struct handoffs *h, uint32_t peer)
+{
+    return &h->rank[h->vicinity->spot_of[peer]];
+}
 
 static const struct handoff *mine(const struct handoffs *h)
 {
-    return &h->rank[h->self].at;
+    return &rank_of(h, h->vicinity->self)->at;
 }
 
 /* ---- the producer's ---------------------------------------------------------------------------------------------- */
@@ -52,9 +59,10 @@ static void port_vacate(void *self, uint32_t slot, uint64_t generation, uint32_t
 static struct handoff_word port_word(void *self, uint32_t slot, uint64_t generation, uint32_t peer)
 {
     const struct handoffs *h = self;
-    if (h->rank[peer].at.area == NULL)
+    const struct handoffs_rank *from = rank_of(h, peer);
+    if (from->at.area == NULL)
         return (struct handoff_word){HANDOFF_NONE, 0, 0};
-    return handoff_word(mine(h), slot, generation, h->rank[peer].its);
+    return handoff_word(mine(h), slot, generation, from->its);
 }
 
 static bool port_told(void *self, uint32_t *slot)
@@ -67,39 +75,40 @@ static bool port_told(void *self, uint32_t *slot)
 static enum handoff_taken port_take(void *self, uint32_t peer, const struct handoff_want *want,
                                     struct handoff_grant *grant)
 {
-    const struct handoffs_rank *to = &((struct handoffs *)self)->rank[peer];
+    const struct handoffs_rank *to = rank_of(self, peer);
     return to->at.area != NULL ? handoff_take(&to->at, to->place, want, grant) : HANDOFF_ASK;
 }
 
 static bool port_hold(void *self, uint32_t peer, uint32_t slot, uint64_t generation, uint32_t left_ms)
 {
-    const struct handoffs_rank *to = &((struct handoffs *)self)->rank[peer];
+    const struct handoffs_rank *to = rank_of(self, peer);
     return to->at.area != NULL && handoff_hold(&to->at, slot, generation, to->place, left_ms);
 }
 
 static void port_give_back(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int error)
 {
     const struct handoffs *h = self;
-    if (h->rank[peer].at.area == NULL)
+    const struct handoffs_rank *to = rank_of(h, peer);
+    if (to->at.area == NULL)
         return; /* it has gone */
-    handoff_give_back(&h->rank[peer].at, slot, generation, h->rank[peer].place, error);
+    handoff_give_back(&to->at, slot, generation, to->place, error);
     rings_owe(h->rings, peer, RINGS_LATER);
 }
 
 static bool port_why(void *self, uint32_t peer, uint32_t slot, uint64_t generation, int *error)
 {
-    const struct handoffs *h = self;
-    return h->rank[peer].at.area != NULL && handoff_why(&h->rank[peer].at, slot, generation, error);
+    const struct handoffs_rank *to = rank_of(self, peer);
+    return to->at.area != NULL && handoff_why(&to->at, slot, generation, error);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-int handoffs_create(uint32_t self, uint32_t most, struct rings *rings, struct handoffs **out)
+int handoffs_create(const struct vicinity *vicinity, struct rings *rings, struct handoffs **out)
 {
-    struct handoffs *h = calloc(1, sizeof *h + most * sizeof h->rank[0]);
+    struct handoffs *h = calloc(1, sizeof *h + (vicinity->most + 1) * sizeof h->rank[0]);
     if (h == NULL)
         return BATON_ENOMEM;
-    h->self = self;
+    h->vicinity = vicinity;
     h->rings = rings;
     h->port = (struct port_handoff){.self = h,
                                     .write = port_write,
@@ -125,14 +134,16 @@ void handoffs_destroy(struct handoffs *h)
 
 void handoffs_join(struct handoffs *h, uint32_t rank, const struct handoffs_rank *neighbour)
 {
-    h->num_joined += h->rank[rank].at.area == NULL;
-    h->rank[rank] = *neighbour;
+    struct handoffs_rank *of = &h->rank[h->vicinity->spot_of[rank]];
+    h->num_joined += of->at.area == NULL;
+    *of = *neighbour;
 }
 
 void handoffs_leave(struct handoffs *h, uint32_t rank)
 {
-    h->num_joined -= h->rank[rank].at.area != NULL;
-    h->rank[rank] = (struct handoffs_rank){0};
+    struct handoffs_rank *of = &h->rank[h->vicinity->spot_of[rank]];
+    h->num_joined -= of->at.area != NULL;
+    *of = (struct handoffs_rank){0};
 }
 
 const struct port_handoff *handoffs_port(const struct handoffs *h)

@@ -22,13 +22,13 @@ struct handoffs_rank {
 };
 
 /**
- * For at most so many ranks, of whom none has joined; nor has this one, `self`. A rank to which a lease is given back
- * is owed a ring, which can wait; `rings` outlives this. 0 or BATON_ENOMEM.
+ * For the neighbours of this vicinity, of whom none has joined, this rank among them. A rank to which a lease is given
+ * back is owed a ring, which can wait; `vicinity` and `rings` outlive this. 0 or BATON_ENOMEM.
  */
-int handoffs_create(uint32_t self, uint32_t most, struct rings *rings, struct handoffs **out);
+int handoffs_create(const struct vicinity *vicinity, struct rings *rings, struct handoffs **out);
 void handoffs_destroy(struct handoffs *h);
 
-/** That rank, which may be this one, is reached so from now on: both places are open. `neighbour` is copied. */
+/** That rank, a neighbour or this one, is reached so from now on: both places are open. `neighbour` is copied. */
 void handoffs_join(struct handoffs *h, uint32_t rank, const struct handoffs_rank *neighbour);
 /** It has gone, and nothing of it can land here any more. */
 void handoffs_leave(struct handoffs *h, uint32_t rank);

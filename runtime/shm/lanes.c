@@ -49,7 +49,8 @@ struct lanes {
     bool is_cut; /* the last look took as many messages as it may */
     const struct logger *log;
     uint8_t (*message)[LANES_MESSAGE_MAX];
-    struct lane_peer peer[];
+    const struct vicinity *vicinity;
+    struct lane_peer peer[]; /* by spot */
 };
 
 /* ---- where things lie -------------------------------------------------------------------------------------------- */
@@ -79,9 +80,14 @@ static uint8_t *message_at(const struct lanes_at *at, uint32_t place, uint32_t c
 
 /* ---- out --------------------------------------------------------------------------------------------------------- */
 
+static struct lane_peer *peer_of(struct lanes *l, uint32_t rank)
+{
+    return &l->peer[l->vicinity->spot_of[rank]];
+}
+
 bool lanes_lead_to(const struct lanes *l, uint32_t rank)
 {
-    return l->peer[rank].to.at.area != NULL;
+    return l->peer[l->vicinity->spot_of[rank]].to.at.area != NULL;
 }
 
 /* A tail that makes no sense is of a lane that stays full. */
@@ -92,7 +98,7 @@ static bool has_room(uint32_t sent, uint32_t tail)
 
 int lanes_send(struct lanes *l, uint32_t rank, const void *message, uint32_t bytes, enum rings_when when)
 {
-    struct lane_peer *p = &l->peer[rank];
+    struct lane_peer *p = peer_of(l, rank);
     const struct lanes_at *lanes = &p->to.at;
     _Atomic uint32_t *tail = word(lanes, TAILS, p->to.place);
     /* acquire: the receiver has read what lay there */
@@ -204,13 +210,14 @@ bool lanes_are_cut(const struct lanes *l)
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-int lanes_create(const struct lanes_at *mine, uint32_t most, struct rings *rings, const struct logger *log,
-                 struct lanes **out)
+int lanes_create(const struct lanes_at *mine, const struct vicinity *vicinity, struct rings *rings,
+                 const struct logger *log, struct lanes **out)
 {
-    struct lanes *l = calloc(1, sizeof *l + most * sizeof l->peer[0]);
+    struct lanes *l = calloc(1, sizeof *l + (vicinity->most + 1) * sizeof l->peer[0]);
     if (l == NULL)
         return BATON_ENOMEM;
     l->mine = *mine;
+    l->vicinity = vicinity;
     l->rings = rings;
     l->log = log;
     l->lane = calloc(mine->places + 1, sizeof *l->lane);
@@ -225,7 +232,7 @@ int lanes_create(const struct lanes_at *mine, uint32_t most, struct rings *rings
 
 void lanes_join(struct lanes *l, uint32_t rank, const struct lanes_rank *neighbour)
 {
-    l->peer[rank] = (struct lane_peer){.to = *neighbour};
+    *peer_of(l, rank) = (struct lane_peer){.to = *neighbour};
     l->lane[neighbour->its] = (struct lane){.is_open = true, .sender = rank};
     if (neighbour->its >= l->num_used)
         l->num_used = neighbour->its + 1;
@@ -233,7 +240,7 @@ void lanes_join(struct lanes *l, uint32_t rank, const struct lanes_rank *neighbo
 
 void lanes_leave(struct lanes *l, uint32_t rank)
 {
-    l->peer[rank] = (struct lane_peer){0};
+    *peer_of(l, rank) = (struct lane_peer){0};
 }
 
 void lanes_clear(struct lanes *l, uint32_t place)

@@ -44,14 +44,14 @@ struct lanes_rank {
 uint64_t lanes_bytes(uint32_t places);
 
 /**
- * For at most so many ranks, of whom none has joined. `mine` are the lanes to this rank. `rings` outlives this. 0 or
- * BATON_ENOMEM.
+ * For the neighbours of this vicinity, of whom none has joined. `mine` are the lanes to this rank. `vicinity` and
+ * `rings` outlive this. 0 or BATON_ENOMEM.
  */
-int lanes_create(const struct lanes_at *mine, uint32_t most, struct rings *rings, const struct logger *log,
-                 struct lanes **out);
+int lanes_create(const struct lanes_at *mine, const struct vicinity *vicinity, struct rings *rings,
+                 const struct logger *log, struct lanes **out);
 void lanes_destroy(struct lanes *l);
 
-/** Messages to that rank, which may be this one, and from it go by lanes from now on: both places are open. */
+/** Messages to that rank, a neighbour or this one, and from it go by lanes from now on: both places are open. */
 void lanes_join(struct lanes *l, uint32_t rank, const struct lanes_rank *neighbour);
 /** It has gone, and nothing of it can land here any more. lanes_clear follows for its place. */
 void lanes_leave(struct lanes *l, uint32_t rank);

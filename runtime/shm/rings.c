@@ -12,15 +12,18 @@ struct rings_rank {
 };
 
 struct rings {
-    uint32_t *owed, num_owed, num_now; /* ranks that are not NONE; those of them that are NOW */
-    struct rings_rank rank[];
+    const struct vicinity *vicinity;
+    uint32_t *owed, num_owed, num_now; /* spots of those that are not NONE; those of them that are NOW */
+    struct rings_rank rank[];          /* by spot */
 };
 
-int rings_create(uint32_t most, struct rings **out)
+int rings_create(const struct vicinity *vicinity, struct rings **out)
 {
+    const uint32_t most = vicinity->most + 1;
     struct rings *r = calloc(1, sizeof *r + most * sizeof r->rank[0]);
     if (r == NULL)
         return BATON_ENOMEM;
+    r->vicinity = vicinity;
     r->owed = calloc(most, sizeof *r->owed);
     if (r->owed == NULL) {
         free(r);
@@ -40,35 +43,37 @@ void rings_destroy(struct rings *r)
 
 void rings_join(struct rings *r, uint32_t rank, struct bell *bell)
 {
-    r->rank[rank].bell = bell;
+    r->rank[r->vicinity->spot_of[rank]].bell = bell;
 }
 
 void rings_leave(struct rings *r, uint32_t rank)
 {
+    const uint32_t spot = r->vicinity->spot_of[rank];
     uint32_t i = 0;
-    while (i < r->num_owed && r->owed[i] != rank)
+    while (i < r->num_owed && r->owed[i] != spot)
         i++;
     if (i < r->num_owed) {
         r->owed[i] = r->owed[--r->num_owed];
-        r->num_now -= r->rank[rank].when == RINGS_NOW;
+        r->num_now -= r->rank[spot].when == RINGS_NOW;
     }
-    r->rank[rank] = (struct rings_rank){0};
+    r->rank[spot] = (struct rings_rank){0};
 }
 
 void rings_owe(struct rings *r, uint32_t rank, enum rings_when when)
 {
-    struct rings_rank *to = &r->rank[rank];
+    const uint32_t spot = r->vicinity->spot_of[rank];
+    struct rings_rank *to = &r->rank[spot];
     if (when <= to->when)
         return;
     if (to->when == RINGS_NONE)
-        r->owed[r->num_owed++] = rank;
+        r->owed[r->num_owed++] = spot;
     r->num_now += when == RINGS_NOW;
     to->when = when;
 }
 
 void rings_hurry(struct rings *r, uint32_t rank)
 {
-    if (r->rank[rank].when != RINGS_NONE)
+    if (r->rank[r->vicinity->spot_of[rank]].when != RINGS_NONE)
         rings_owe(r, rank, RINGS_NOW);
 }
 

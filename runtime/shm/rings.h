@@ -13,16 +13,17 @@
 #include <stdint.h>
 
 #include "base/bell.h"
+#include "shm/vicinity.h"
 
 struct rings;
 
 enum rings_when { RINGS_NONE, RINGS_LATER, RINGS_NOW };
 
-/** For at most so many ranks, of whom none has joined. 0 or BATON_ENOMEM. */
-int rings_create(uint32_t most, struct rings **out);
+/** For the neighbours of this vicinity, of whom none has joined. It outlives this. 0 or BATON_ENOMEM. */
+int rings_create(const struct vicinity *vicinity, struct rings **out);
 void rings_destroy(struct rings *r);
 
-/** From now on that rank can be rung. */
+/** From now on that rank, a neighbour, can be rung. */
 void rings_join(struct rings *r, uint32_t rank, struct bell *bell);
 /** It has gone: it is owed nothing. */
 void rings_leave(struct rings *r, uint32_t rank);

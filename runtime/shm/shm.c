@@ -42,7 +42,7 @@ struct neighbour {
 };
 
 struct shm {
-    uint32_t self, num_ranks;
+    const struct vicinity *vicinity;
     const struct logger *log;
     struct copy_pool *workers;
     struct copying *copying;
@@ -52,8 +52,18 @@ struct shm {
     struct answer *taken;           /* the last one that who asked took: its data stay until the next call */
     struct looking look_ends, look_answers; /* at ends of copies, and at answers */
     bool answers_first;                     /* in the last progress */
-    struct neighbour neighbours[];          /* by rank */
+    struct neighbour neighbours[];          /* by spot */
 };
+
+static struct neighbour *neighbour_of(struct shm *s, uint32_t rank)
+{
+    return &s->neighbours[s->vicinity->spot_of[rank]];
+}
+
+static const struct shm_memory *my_memory(struct shm *s)
+{
+    return &neighbour_of(s, s->vicinity->self)->memory;
+}
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
@@ -155,12 +165,12 @@ static void trace(const struct shm *s, const struct copy_end *end, const char *w
 }
 
 /* Whether another process's memory could not be reached, and why, is the operator's to know. */
-static void log_failure(const struct shm *s, const struct copy_end *end, uint32_t peer, bool write)
+static void log_failure(struct shm *s, const struct copy_end *end, uint32_t peer, bool write)
 {
     if (end->error == BATON_ESYSTEM)
         log_line(s->log, LOG_ERROR, "cross-memory attach %s rank %u failed: %s: is the memory of one side gone?",
                  write ? "to" : "from", peer, strerror(end->cause));
-    if (end->error == BATON_EPEER && process_is(&s->neighbours[peer].segment.process) == PROCESS_ALIVE)
+    if (end->error == BATON_EPEER && process_is(&neighbour_of(s, peer)->segment.process) == PROCESS_ALIVE)
         log_line(s->log, LOG_ERROR, "rank %u has become another program (execve): its memory is reached no more", peer);
 }
 
@@ -181,7 +191,7 @@ static bool job_ended(struct shm *s, const struct copy_end *end, struct port_eve
     bool parked = c->parked, last = --c->jobs == 0;
     uint64_t generation = 0;
     if (last && !parked && end->error == 0 && c->board != 0)
-        generation = read_word(&s->neighbours[c->peer].segment, c->board);
+        generation = read_word(&neighbour_of(s, c->peer)->segment, c->board);
     s->queued -= end->bytes;
     log_failure(s, end, c->peer, c->write);
     if (last)
@@ -209,7 +219,7 @@ static bool collect(struct shm *s, struct port_event *event)
 static int shm_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, uint64_t tag)
 {
     struct shm *s = self;
-    const struct shm_segment *segment = &s->neighbours[peer].segment;
+    const struct shm_segment *segment = &neighbour_of(s, peer)->segment;
     if (offset > segment->bytes || bytes > segment->bytes - offset)
         return BATON_EMESSAGE;
     struct answer *a = answer_add(s, PORT_READ, tag, bytes);
@@ -224,7 +234,7 @@ static int shm_read(void *self, uint32_t peer, uint64_t offset, uint32_t bytes, 
 static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
 {
     struct shm *s = self;
-    const struct shm_segment *segment = &s->neighbours[peer].segment;
+    const struct shm_segment *segment = &neighbour_of(s, peer)->segment;
     if (!holds_word(segment, offset))
         return BATON_EMESSAGE;
     struct answer *a = answer_add(s, PORT_BOARD, tag, 0);
@@ -240,9 +250,9 @@ static int shm_board(void *self, uint32_t peer, uint64_t offset, uint64_t tag)
  * while the other process changes its mappings (a fork, a large munmap): a peer that took long is left to workers for a
  * while.
  */
-static bool is_for_reactor(const struct shm *s, const struct path_leg *leg, const struct copy_job *job)
+static bool is_for_reactor(struct shm *s, const struct path_leg *leg, const struct copy_job *job)
 {
-    const uint64_t slow_ns = s->neighbours[leg->peer].slow_ns;
+    const uint64_t slow_ns = neighbour_of(s, leg->peer)->slow_ns;
     if (job->attached != NULL && slow_ns != 0 && clock_now_ns() < slow_ns)
         return false;
     const uint64_t most = s->inline_bytes < INLINE_A_TURN ? s->inline_bytes : INLINE_A_TURN;
@@ -261,9 +271,9 @@ static bool copy_here(struct shm *s, const struct path_leg *leg, uint64_t board,
     a->event.path = path_of(&end);
     a->event.at_ns = job->is_timed ? end.ended_ns : clock_now_ns();
     if (job->attached != NULL && end.ended_ns - end.began_ns > SLOW_NS)
-        s->neighbours[leg->peer].slow_ns = end.ended_ns + SLOW_FOR_NS;
+        neighbour_of(s, leg->peer)->slow_ns = end.ended_ns + SLOW_FOR_NS;
     if (board != 0 && end.error == 0)
-        a->event.generation = read_word(&s->neighbours[leg->peer].segment, board);
+        a->event.generation = read_word(&neighbour_of(s, leg->peer)->segment, board);
     trace(s, &end, "copy");
     log_failure(s, &end, leg->peer, leg->write);
     s->inlined += end.bytes;
@@ -291,8 +301,8 @@ static bool copy_there(struct shm *s, const struct path_leg *leg, uint64_t board
 
 static int64_t move(struct shm *s, const struct path_leg *leg, uint64_t budget, bool is_attached)
 {
-    struct neighbour *peer = &s->neighbours[leg->peer];
-    const struct shm_memory *own = &s->neighbours[s->self].memory, *theirs = &peer->memory;
+    struct neighbour *peer = neighbour_of(s, leg->peer);
+    const struct shm_memory *own = my_memory(s), *theirs = &peer->memory;
     const struct copy_side mine = {own->read, own->regions},
                            other = {leg->write ? theirs->write : theirs->read, theirs->regions};
     if (mine.bases == NULL || other.bases == NULL)
@@ -447,7 +457,7 @@ static int shm_close(void *self)
     answers_free(&s->answers);
     answers_free(&s->told);
     answer_free(s->taken);
-    for (uint32_t i = 0; i < s->num_ranks; i++)
+    for (uint32_t i = 0; i <= s->vicinity->most; i++)
         process_forget(&s->neighbours[i].segment.process);
     free(s);
     return 0;
@@ -489,7 +499,7 @@ void shm_attach_path(struct shm *s, struct path *out)
 int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, uint32_t first, uint32_t count,
             uint64_t *out, uint64_t tag)
 {
-    char *const *bases = s->neighbours[s->self].memory.read;
+    char *const *bases = my_memory(s)->read;
     struct copy_job job = {.transfer = transfer,
                            .src.bases = source ? bases : NULL,
                            .dst.bases = source ? NULL : bases,
@@ -504,7 +514,7 @@ int shm_sum(struct shm *s, const struct plan_transfer *transfer, bool source, ui
 int shm_zero(struct shm *s, const struct plan_transfer *transfer, uint64_t tag)
 {
     struct copy_job job = {.transfer = transfer,
-                           .dst.bases = s->neighbours[s->self].memory.read,
+                           .dst.bases = my_memory(s)->read,
                            .tag = tag,
                            .zero = true,
                            .is_timed = s->log->timeline != NULL};
@@ -535,7 +545,7 @@ void shm_worker_cpus(const struct shm *s, char *list, size_t size)
 
 enum port_alive shm_alive(struct shm *s, uint32_t peer)
 {
-    switch (process_alive(&s->neighbours[peer].segment.process)) {
+    switch (process_alive(&neighbour_of(s, peer)->segment.process)) {
     case PROCESS_ALIVE:
         return PORT_ALIVE;
     case PROCESS_DEAD:
@@ -552,18 +562,18 @@ static void forget(struct process process)
 
 int shm_create(const struct shm_wish *wish, struct shm **out)
 {
-    struct shm *s = calloc(1, sizeof *s + wish->num_ranks * sizeof s->neighbours[0]);
+    const uint32_t num = wish->vicinity->most + 1;
+    struct shm *s = calloc(1, sizeof *s + num * sizeof s->neighbours[0]);
     if (s == NULL) {
-        for (uint32_t i = 0; i < wish->num_ranks; i++)
+        for (uint32_t i = 0; i < num; i++)
             forget(wish->segments[i].process);
         return BATON_ENOMEM;
     }
-    s->self = wish->self;
-    s->num_ranks = wish->num_ranks;
+    s->vicinity = wish->vicinity;
     s->log = wish->log;
     s->queued_most = wish->workers * wish->worker_bytes;
     s->inline_bytes = wish->inline_bytes;
-    for (uint32_t i = 0; i < wish->num_ranks; i++)
+    for (uint32_t i = 0; i < num; i++)
         s->neighbours[i] = (struct neighbour){.segment = wish->segments[i], .memory = wish->memory[i]};
     int rc = copy_pool_create((unsigned)wish->workers, wish->cpus, JOBS_MOST, wish->look, wish->arg, &s->workers);
     if (rc != 0) {

@@ -19,10 +19,11 @@
 #include "base/process.h"
 #include "core/port.h"
 #include "shm/copy.h"
+#include "shm/vicinity.h"
 
 struct shm;
 
-/** What is known here of one rank's segment. */
+/** What is known here of one neighbour's segment. */
 struct shm_segment {
     uint8_t *mapped; /* NULL: it is not mapped here, and this path does not lead there */
     uint64_t bytes;
@@ -41,9 +42,9 @@ struct shm_memory {
 };
 
 struct shm_wish {
-    uint32_t self, num_ranks;
-    const struct shm_segment *segments; /* by rank; copied */
-    const struct shm_memory *memory;    /* by rank, mine too; copied */
+    const struct vicinity *vicinity;    /* outlives this */
+    const struct shm_segment *segments; /* by spot, mine too; that of spot 0 is nobody's. Copied */
+    const struct shm_memory *memory;    /* likewise */
     uint64_t workers, worker_bytes;     /* threads that copy; bytes queued for each */
     uint64_t inline_bytes;              /* a move of at most so many is copied at once, by the reactor */
     const char *cpus;                   /* the hardware threads of these (base/thread.h) */

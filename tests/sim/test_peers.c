@@ -496,6 +496,8 @@ static void test_a_member_leaves_alone(void **state)
     core_tell_left(core_of(&w, 2), w.now);
     world_run(&w, w.now + 10 * MS);
     assert_true(peer_has_left(core_of(&w, 1), 2) && !peer_has_left(core_of(&w, 0), 2));
+    core_leave(core_of(&w, 1), w.now);
+    assert_int_equal(core_loss(core_of(&w, 1)), -1); /* nobody is lost by that */
     world_fini(&w);
 }
 

@@ -10,6 +10,7 @@
 
 #include "shm/copy.h"
 #include "verdict/verdict.h"
+#include "with_vicinity.h"
 
 #define POISON 0xa5
 #define WORLD_NODES 1000 /* nodes that several ranks share are numbered from here on */
@@ -718,8 +719,9 @@ static void words_init(struct world *w)
     }
     for (uint32_t i = 0; i < w->num_ranks; i++) {
         struct world_rank *r = &w->ranks[i];
-        assert_int_equal(rings_create(w->num_ranks, &r->owed), 0);
-        assert_int_equal(handoffs_create(i, w->num_ranks, r->owed, &r->handoffs), 0);
+        r->vicinity = with_whole_vicinity(i, w->num_ranks);
+        assert_int_equal(rings_create(r->vicinity, &r->owed), 0);
+        assert_int_equal(handoffs_create(r->vicinity, r->owed, &r->handoffs), 0);
         for (uint32_t k = 0; k < w->num_ranks; k++) {
             all[k].place = i;
             rings_join(r->owed, k, &w->ranks[k].bell);
@@ -766,6 +768,7 @@ static void rank_fini(struct world_rank *r)
     free(r->words);
     handoffs_destroy(r->handoffs);
     rings_destroy(r->owed);
+    vicinity_destroy(r->vicinity);
     memset(r, 0, sizeof *r);
 }
 

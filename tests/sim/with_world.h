@@ -35,7 +35,8 @@ struct world_rank {
     struct bell bell;
     uint64_t rings;            /* of the bell, that it heard */
     uint64_t heard_ns;         /* all that had come by then was handed to its core */
-    struct handoffs *handoffs; /* NULL: world_words is off */
+    struct vicinity *vicinity; /* NULL: world_words is off */
+    struct handoffs *handoffs; /* likewise */
     struct rings *owed;        /* likewise: to other ranks */
     baton_geometry_t geometry;
     baton_tensor_t tensors[WORLD_TENSORS];

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "front/areas.h"
+#include "with_vicinity.h"
 
 /* ---- a ground: peers 0, 1 and 3 of four are of this node --------------------------------------------------------- */
 
@@ -20,6 +21,7 @@ enum { RANKS = 4, NEIGHBOURS = 3, PLACES = 3, SLOTS = 8, BOARD = 4096, AREA = 81
 
 static const struct logger quiet = {.level = LOG_NONE};
 static struct ground_peer peers[RANKS];
+static const uint32_t of_node[NEIGHBOURS] = {0, 1, 3};
 static struct directory_row rows[RANKS];
 static uint32_t by_number[2], next_by_number[RANKS];
 static struct directory_engine engine = {.name = "e", .life = 7}, *engines[] = {&engine};
@@ -76,6 +78,7 @@ static struct wire_card good_card(void)
 /* A rank and what it stands on. */
 struct side {
     struct ground ground;
+    struct vicinity *vicinity;
     struct areas *areas;
 };
 
@@ -84,12 +87,19 @@ static void open_with(struct side *s, uint32_t rank, bool has_area, bool has_lan
     const struct areas_mine mine = {has_area ? AREA : 0, BOARD, SLOTS, has_lanes};
     s->ground = (struct ground){
         .self = rank, .num_peers = RANKS, .places = NEIGHBOURS, .segment = peers[rank].mapped, .peers = peers};
-    assert_int_equal(areas_create(&s->ground, &directory, &mine, &quiet, &s->areas), 0);
+    s->vicinity = with_vicinity(rank, RANKS, of_node, NEIGHBOURS);
+    assert_int_equal(areas_create(&s->ground, s->vicinity, &directory, &mine, &quiet, &s->areas), 0);
 }
 
 static void open_as(struct side *s, uint32_t rank)
 {
     open_with(s, rank, true, true);
+}
+
+static void close_side(struct side *s)
+{
+    areas_destroy(s->areas);
+    vicinity_destroy(s->vicinity);
 }
 
 static void add(struct side *s, uint32_t rank)
@@ -137,8 +147,8 @@ static void test_two_meet(void **state)
     assert_int_equal(lanes_take(areas_lanes(b.areas), &e, 1), 1);
     assert_int_equal(e.peer, 1);
     assert_string_equal((const char *)e.data, "hello");
-    areas_destroy(a.areas);
-    areas_destroy(b.areas);
+    close_side(&a);
+    close_side(&b);
 }
 
 static void meet(struct side *a, uint32_t rank_a, struct side *b, uint32_t rank_b)
@@ -175,13 +185,13 @@ static void test_members_come_and_go(void **state)
         }
         areas_leave(a.areas, rank);
         areas_leave(a.areas, rank); /* it has gone already */
-        areas_destroy(b.areas);
+        close_side(&b);
         assert_false(has_lanes(&a, rank) || has_words(&a));
         memset(peers[rank].mapped, 0, segment_bytes());
         assert_int_equal(lanes_take(areas_lanes(a.areas), &e, 1), 0);
     }
     assert_int_equal(lanes_bad(areas_lanes(a.areas)), 0);
-    areas_destroy(a.areas);
+    close_side(&a);
 }
 
 /* It was opened its place, spoke, and went before this rank had met it. Who has the place next starts anew. */
@@ -257,8 +267,8 @@ static void test_no_place(void **state)
     areas_open(a.areas);
     areas_meet(a.areas);
     assert_false(has_lanes(&a, 0));
-    areas_destroy(a.areas);
-    areas_destroy(b.areas);
+    close_side(&a);
+    close_side(&b);
 }
 
 /* ---- what a card gives ------------------------------------------------------------------------------------------- */
@@ -281,8 +291,8 @@ static struct found found_by(const struct wire_card *card)
         areas_meet(a.areas);
     }
     const struct found found = {has_words(&a), has_lanes(&a, 3)};
-    areas_destroy(a.areas);
-    areas_destroy(b.areas);
+    close_side(&a);
+    close_side(&b);
     for (int i = 0; i < RANKS; i++)
         if (i == 1 || i == 3)
             memset(peers[i].mapped, 0, segment_bytes());
@@ -368,8 +378,8 @@ static void test_mine(void **state)
         assert_int_equal(has_words(&a), has_area);
         assert_int_equal(has_lanes(&a, 3), has_area && can_lane);
         areas_forget(a.areas, 0);
-        areas_destroy(a.areas);
-        areas_destroy(b.areas);
+        close_side(&a);
+        close_side(&b);
         memset(peers[1].mapped, 0, segment_bytes());
         memset(peers[3].mapped, 0, segment_bytes());
     }

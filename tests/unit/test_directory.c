@@ -584,6 +584,21 @@ static void a_name_is_free_at_once_and_a_life_never_again(void **state)
     directory_destroy(d);
 }
 
+/* Also where its ranks named no life, which it has now. */
+static void an_engine_that_is_whole_takes_no_more(void **state)
+{
+    (void)state;
+    struct directory *d;
+    uint32_t rank;
+    assert_int_equal(directory_create(8, &d), 0);
+    struct wire_row row = newcomer("decode", 0, 1, 0, 0);
+    assert_int_equal(joined(d, &row), 0);
+    assert_true(d->engines[0]->state == DIRECTORY_WHOLE && d->engines[0]->life == row.number);
+    row = newcomer("decode", 0, 1, 0, 0);
+    assert_int_equal(join(d, &row, &rank, "ranks 0 and 1 both say tp_rank 0 pp_rank 0"), BATON_EGEOMETRY);
+    directory_destroy(d);
+}
+
 static void no_more_come_than_may_be_there(void **state)
 {
     (void)state;
@@ -804,6 +819,7 @@ int main(void)
         cmocka_unit_test(distances_are_classes),
         cmocka_unit_test(an_engine_forms_is_whole_and_goes),
         cmocka_unit_test(a_name_is_free_at_once_and_a_life_never_again),
+        cmocka_unit_test(an_engine_that_is_whole_takes_no_more),
         cmocka_unit_test(no_more_come_than_may_be_there),
         cmocka_unit_test(a_naive_list_says_the_same),
         cmocka_unit_test(a_million_come_and_go_in_the_same_memory),

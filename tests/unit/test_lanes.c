@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "shm/lanes.h"
+#include "with_vicinity.h"
 
 /* Ranks 0, 2, 3 and 5 of a world of six are of one node; 1 and 4 are elsewhere. */
 enum { WORLD = 6, RANKS = 4 };
@@ -51,6 +52,7 @@ static struct ground *ground_create(void)
 
 /* A rank's lanes to others, and the rings that it owes them. */
 struct side {
+    struct vicinity *vicinity;
     struct lanes *lanes;
     struct rings *rings;
 };
@@ -59,8 +61,9 @@ static struct side open_as(struct ground *g, uint32_t rank)
 {
     static const struct logger quiet = {.level = LOG_NONE};
     struct side s;
-    assert_int_equal(rings_create(WORLD, &s.rings), 0);
-    assert_int_equal(lanes_create(&g->at[rank], WORLD, s.rings, &quiet, &s.lanes), 0);
+    s.vicinity = with_vicinity(rank, WORLD, of_node, RANKS);
+    assert_int_equal(rings_create(s.vicinity, &s.rings), 0);
+    assert_int_equal(lanes_create(&g->at[rank], s.vicinity, s.rings, &quiet, &s.lanes), 0);
     for (uint32_t i = 0; i < RANKS; i++) {
         const uint32_t to = of_node[i];
         rings_join(s.rings, to, &g->bell[i]);
@@ -73,6 +76,7 @@ static void close_side(struct side s)
 {
     lanes_destroy(s.lanes);
     rings_destroy(s.rings);
+    vicinity_destroy(s.vicinity);
 }
 
 static void ring(struct side s)

@@ -16,6 +16,7 @@
 #include "shm/rings.h"
 #include "unit/with_front.h"
 #include "with_fakes.h"
+#include "with_vicinity.h"
 #include "with_set_clock.h"
 
 #define US CLOCK_NS_PER_US
@@ -74,6 +75,7 @@ int sched_yield(void)
 }
 
 static struct fakes fakes;
+static struct vicinity *vicinity;
 
 /* A reactor that sleeps for a second, in a world where turns are lent. A long time has passed. */
 static int begin(void **state)
@@ -88,7 +90,8 @@ static int begin(void **state)
     b.on = (struct footing){.ground = &fakes.ground, .mode = BATON_PROGRESS_THREAD};
     bell_init(&they.mine);
     bell_init(&they.theirs);
-    assert_int_equal(rings_create(1, &front.rings), 0);
+    vicinity = with_vicinity(0, 1, &(uint32_t){0}, 1);
+    assert_int_equal(rings_create(vicinity, &front.rings), 0);
     rings_join(front.rings, 0, &they.theirs);
     they.turn_ns = US;
     b.settings.inline_bytes = INLINE_BYTES;
@@ -110,6 +113,7 @@ static int end(void **state)
     assert_int_equal(owned_by(&b.loop.turns.lock), 0); /* nobody has kept it */
     assert_false(b.loop.turns.is_lent);
     rings_destroy(front.rings);
+    vicinity_destroy(vicinity);
     return 0;
 }
 

@@ -28,6 +28,7 @@
 #include "observe/log.h"
 #include "base/bell.h"
 #include "shm/shm.h"
+#include "with_vicinity.h"
 #include "with_owner.h"
 
 enum { ME, PRODUCER, RANKS };
@@ -47,6 +48,7 @@ static struct {
     struct path_regions regions; /* of both pools */
     struct bell bell;
     struct process process;
+    struct vicinity *vicinity;
     struct shm *shm;
     struct path path;
     struct owner producer, stranger;
@@ -155,13 +157,14 @@ static void world_init(void)
     world.process.sample = (struct process_sample){world.segment + SAMPLE, (uint64_t)(uintptr_t)world.segment + SAMPLE};
     assert_int_equal(process_alive(&world.process), PROCESS_ALIVE); /* at the handshake */
     bell_init(&world.bell);
-    const struct shm_segment segments[RANKS] = {{.process = process_of(0)}, {world.segment, SEGMENT, world.process}};
+    const struct shm_segment segments[RANKS + 1] = {
+        {.process = process_of(0)}, {.process = process_of(0)}, {world.segment, SEGMENT, world.process}};
     world.length.bytes = world.g.bytes;
     world.regions = (struct path_regions){.num = 1, .region = &world.length};
-    const struct shm_memory memory[RANKS] = {{&world.mine, &world.mine, &world.regions, false},
-                                             {&world.pool, &world.pool, &world.regions, false}};
-    const struct shm_wish wish = {.self = ME,
-                                  .num_ranks = RANKS,
+    const struct shm_memory memory[RANKS + 1] = {
+        {0}, {&world.mine, &world.mine, &world.regions, false}, {&world.pool, &world.pool, &world.regions, false}};
+    world.vicinity = with_vicinity(ME, RANKS, (const uint32_t[]){ME, PRODUCER}, RANKS);
+    const struct shm_wish wish = {.vicinity = world.vicinity,
                                   .segments = segments,
                                   .memory = memory,
                                   .workers = 1,
@@ -182,6 +185,7 @@ static void world_fini(void)
         owner_end(&world.producer);
     shm_path(world.shm, &path);
     path.close(path.self); /* forgets the process */
+    vicinity_destroy(world.vicinity);
     plan_destroy(world.plan);
     munmap(world.segment, SEGMENT);
     free(world.pool);

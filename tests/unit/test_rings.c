@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "shm/rings.h"
+#include "with_vicinity.h"
 
 /* ---- memory that ends where its bytes end ------------------------------------------------------------------------ */
 
@@ -42,12 +43,15 @@ enum { WORLD = 4 };
 
 struct ground {
     struct bell bell[WORLD];
+    struct vicinity *vicinity;
     struct rings *rings;
 };
 
 static void open_ground(struct ground *g)
 {
-    assert_int_equal(rings_create(WORLD, &g->rings), 0);
+    static const uint32_t of_node[] = {0, 2, 3};
+    g->vicinity = with_vicinity(0, WORLD, of_node, 3);
+    assert_int_equal(rings_create(g->vicinity, &g->rings), 0);
     for (uint32_t i = 0; i < WORLD; i++) {
         bell_init(&g->bell[i]);
         if (i != 1)
@@ -58,6 +62,7 @@ static void open_ground(struct ground *g)
 static void close_ground(struct ground *g)
 {
     rings_destroy(g->rings);
+    vicinity_destroy(g->vicinity);
     assert_int_equal(taken, 0);
 }
 

@@ -19,6 +19,7 @@
 #include "base/bell.h"
 #include "base/clock.h"
 #include "shm/shm.h"
+#include "with_vicinity.h"
 #include "with_owner.h"
 
 enum { ME, PEER, STRANGER, RANKS };
@@ -37,6 +38,7 @@ struct pair {
     struct path_regions regions[2]; /* of the pools */
     uint64_t bytes;
     struct bell bell;
+    struct vicinity *vicinity;
     struct shm *shm;
     struct path path, attach;
 };
@@ -96,19 +98,19 @@ static void pair_init_owned(struct pair *p, uint64_t worker_bytes, pid_t owner, 
             p->segment[i][k] = (uint8_t)(k * 7 + k / 251 + (unsigned)i * 100);
     }
     bell_init(&p->bell);
-    const struct shm_segment segments[RANKS] = {{p->segment[ME], p->bytes, process_of(getpid())},
-                                                {p->segment[PEER], p->bytes, their_process(p, owner)},
-                                                {.process = process_of(0)}}; /* the stranger's: none */
+    const struct shm_segment segments[RANKS] = {{.process = process_of(0)}, /* the stranger's: none */
+                                                {p->segment[ME], p->bytes, process_of(getpid())},
+                                                {p->segment[PEER], p->bytes, their_process(p, owner)}};
     for (int i = 0; i < 2; i++)
         p->pool[i] = (char *)p->segment[i] + POOL_OFFSET;
     for (int i = 0; i < 2; i++) {
         p->lengths[i].bytes = p->g.bytes;
         p->regions[i] = (struct path_regions){.num = 1, .region = &p->lengths[i]};
     }
-    const struct shm_memory memory[RANKS] = {{&p->pool[ME], &p->pool[ME], &p->regions[ME], false},
-                                             {read, write, &p->regions[PEER], false}};
-    const struct shm_wish wish = {.self = ME,
-                                  .num_ranks = RANKS,
+    const struct shm_memory memory[RANKS] = {
+        {0}, {&p->pool[ME], &p->pool[ME], &p->regions[ME], false}, {read, write, &p->regions[PEER], false}};
+    p->vicinity = with_vicinity(ME, RANKS, (const uint32_t[]){ME, PEER}, 2);
+    const struct shm_wish wish = {.vicinity = p->vicinity,
                                   .segments = segments,
                                   .memory = memory,
                                   .workers = 2,
@@ -136,6 +138,7 @@ static void pair_init(struct pair *p, uint64_t worker_bytes)
 static void pair_fini(struct pair *p)
 {
     p->path.close(p->path.self);
+    vicinity_destroy(p->vicinity);
     plan_destroy(p->plan);
     free(p->segment[ME]);
     free(p->segment[PEER]);
@@ -693,7 +696,9 @@ static void test_no_memory_for_it(void **state)
         free(memory);
         skip();
     }
-    const struct shm_wish wish = {.num_ranks = MANY, .segments = segments, .memory = memory};
+    struct vicinity *vicinity;
+    assert_int_equal(vicinity_create(0, 1, MANY - 1, &vicinity), 0);
+    const struct shm_wish wish = {.vicinity = vicinity, .segments = segments, .memory = memory};
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
     none = (struct rlimit){1, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
@@ -704,6 +709,7 @@ static void test_no_memory_for_it(void **state)
     assert_int_equal(fcntl(segments[7].process.descriptor, F_GETFD), -1);
     free(segments);
     free(memory);
+    vicinity_destroy(vicinity);
 }
 
 /* Each progress has room for one event, and gets another one: a look ends with those that came before it. */

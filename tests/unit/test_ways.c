@@ -13,12 +13,13 @@
 
 #include "base/textbuf.h"
 #include "front/ways.h"
-#include "memory/near.h"
+#include "front/neighbours.h"
+#include "with_vicinity.h"
 #include "plan/plan.h"
 #include "staged/staged.h"
 #include "with_geometry.h"
 
-enum { ME, NEAR, FAR, RANKS, REGIONS = 4, BLOCKS = 8, TOKENS = 32, TAG = 77 };
+enum { ME, NEAR, FAR, RANKS, SPOT_OF_NEAR = 2, REGIONS = 4, BLOCKS = 8, TOKENS = 32, TAG = 77 };
 
 static const baton_path_t kinds[PATH_WAYS] = {BATON_PATH_SHM, BATON_PATH_CMA, BATON_PATH_RMA, BATON_PATH_STAGED};
 
@@ -39,7 +40,8 @@ static struct {
     struct path_region mine[REGIONS], theirs[REGIONS];
     struct path_regions my_regions, their_regions;
     enum memory_reach read[REGIONS], write[REGIONS];
-    struct memory_near near[RANKS];
+    struct neighbours neighbours;
+    struct memory_near near[RANKS]; /* by spot */
     struct ground_peer peers[RANKS];
     struct ground ground;
     struct net net;
@@ -163,7 +165,8 @@ static void begin(const char *mine, const char *theirs)
     }
     it.my_regions = (struct path_regions){true, REGIONS, it.mine};
     it.their_regions = (struct path_regions){true, REGIONS, it.theirs};
-    it.near[NEAR] = (struct memory_near){.read.reach = it.read, .write.reach = it.write, .regions = it.their_regions};
+    it.near[SPOT_OF_NEAR] =
+        (struct memory_near){.read.reach = it.read, .write.reach = it.write, .regions = it.their_regions};
     it.peers[ME].mapped = it.peers[NEAR].mapped = (uint8_t *)&it;
     it.ground = (struct ground){.self = ME, .num_peers = RANKS, .peers = it.peers};
     it.net.exposes = true;
@@ -174,10 +177,12 @@ static void begin(const char *mine, const char *theirs)
     it.directory = (struct directory){.rows = it.rows, .num_ranks = RANKS};
     assert_int_equal(plan_compile(&it.g, &it.g, &all, 1, &it.plan, &why), 0);
     assert_int_equal(plan_transfer_init(&it.transfer, it.plan, 0, TOKENS, &tables, &tables, &why), 0);
+    it.neighbours =
+        (struct neighbours){.vicinity = with_vicinity(ME, RANKS, (const uint32_t[]){ME, NEAR}, 2), .memory = it.near};
     it.ways = ways_create(&(struct ways_wish){.ground = &it.ground,
                                               .net = &it.net,
                                               .directory = &it.directory,
-                                              .near = it.near,
+                                              .near = &it.neighbours,
                                               .mine = &it.my_regions,
                                               .path = it.path});
     assert_non_null(it.ways);
@@ -188,6 +193,7 @@ static void end(void)
 {
     plan_destroy(it.plan);
     ways_destroy(it.ways);
+    vicinity_destroy(it.neighbours.vicinity);
 }
 
 static struct path_leg leg_of(uint32_t peer, bool write)
@@ -268,7 +274,7 @@ static void without_a_cache(void **state)
     struct ways *mine = ways_create(&(struct ways_wish){.ground = &it.ground,
                                                         .net = &it.net,
                                                         .directory = &it.directory,
-                                                        .near = it.near,
+                                                        .near = &it.neighbours,
                                                         .mine = &it.my_regions,
                                                         .path = it.path});
     assert_int_equal(ways_to(mine, NEAR, false), PATH_SHM);
@@ -336,9 +342,9 @@ static void a_region_that_is_not_there(void **state)
     (void)state;
     begin("hhhh", "mama");
     struct path_leg leg = leg_of(NEAR, false);
-    it.near[NEAR].regions.num = 0;
+    it.near[SPOT_OF_NEAR].regions.num = 0;
     assert_int_equal(it.out.move(it.out.self, &leg, 1 << 20), BATON_EMESSAGE);
-    it.near[NEAR].regions.num = REGIONS;
+    it.near[SPOT_OF_NEAR].regions.num = REGIONS;
     it.their_regions.num = 0;
     assert_int_equal(it.out.move(it.out.self, &leg, 1 << 20), BATON_EMESSAGE);
     assert_int_equal(it.moves, 0);
@@ -408,11 +414,11 @@ static void what_is_described(void **state)
     char text[256];
     begin("hhdh", "mama");
     struct textbuf out = {text, sizeof text, 0};
-    ways_describe(it.ways, (unsigned[]){PATH_SHM, PATH_WAYS, PATH_WAYS}, &out);
+    ways_describe(it.ways, (uint8_t[]){PATH_SHM, PATH_WAYS, PATH_WAYS}, &out);
     assert_string_equal(text, "by several ways: rank 1: pairs of regions are read 6 by shm, 6 by cma, 4 by staging\n"
                               "by several ways: rank 2: pairs of regions are read by MPI, by staging\n");
     out = (struct textbuf){text, sizeof text, 0};
-    ways_describe(it.ways, (unsigned[]){PATH_SHM, PATH_NET, PATH_WAYS}, &out);
+    ways_describe(it.ways, (uint8_t[]){PATH_SHM, PATH_NET, PATH_WAYS}, &out);
     assert_string_equal(text, "by several ways: rank 2: pairs of regions are read by MPI, by staging\n");
     end();
 }

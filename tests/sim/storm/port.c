@@ -7,6 +7,7 @@
 #include "storm.h"
 
 #include "shm/copy.h"
+#include "../../with_vicinity.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -746,8 +747,8 @@ static const struct port_handoff *table_of(struct storm *s, struct storm_rank *r
 
 void storm_words(struct storm *s, struct storm_rank *r)
 {
-    if (rings_create(s->most_ranks, &r->owed) != 0 ||
-        handoffs_create(r->view[r->rank].rank, s->most_ranks, r->owed, &r->handoffs) != 0) {
+    r->vicinity = with_whole_vicinity(r->view[r->rank].rank, s->most_ranks);
+    if (rings_create(r->vicinity, &r->owed) != 0 || handoffs_create(r->vicinity, r->owed, &r->handoffs) != 0) {
         storm_fail(s, "no memory for the words of rank %u", r->rank);
         return;
     }

@@ -253,6 +253,7 @@ void storm_free(struct storm *s)
         free(s->ranks[i].arena);
         handoffs_destroy(s->ranks[i].handoffs);
         rings_destroy(s->ranks[i].owed);
+        vicinity_destroy(s->ranks[i].vicinity);
         free(s->ranks[i].words);
         free(s->ranks[i].board);
         free(s->ranks[i].window);

@@ -139,6 +139,7 @@ struct storm_rank {
     bool is_awaited;          /* a turn that is not lent will come, since something was left to it */
     uint64_t turns;           /* that could have been lent */
     uint8_t *words;           /* by which ranks of its node take its offers */
+    struct vicinity *vicinity;
     struct handoffs *handoffs;
     struct port_handoff late_words; /* see port.c */
     struct rings *owed;             /* to other ranks */
