@@ -9,6 +9,7 @@
 
 #include "core_inside.h"
 #include "core/post.h"
+#include "core/survey.h"
 #include "with_world.h"
 
 enum { PREFILL, DECODE }; /* ranks: each engine has one, unless a test says otherwise */
@@ -666,8 +667,66 @@ static void a_thousand_lives_need_the_memory_of_a_few(void **state)
     world_fini(&w);
 }
 
+/*
+ * A rank's WANT waits until it is known what its engine reads, and the rank goes meanwhile. The next member at its index,
+ * whose wants have the same numbers, is not granted what that asked for.
+ */
+static void words_that_wait_for_a_survey_go_with_their_rank(void **state)
+{
+    (void)state;
+    const struct world_engine two = sized(decode, 2, 0);
+    enum { ID = 1000005 };
+    WORLD(w, ((struct world_engine[]){prefill, two}));
+    w.ranks[PREFILL].core->works.looks_most = 1; /* the survey takes two steps */
+    w.ranks[PREFILL].core->works.pause_ns = 50 * MS;
+    world_submit(&w, DECODE, want_numbered(&w, ID));
+    world_run(&w, w.now + 1 * MS);
+    assert_true(survey_is_open(w.ranks[PREFILL].core));
+    world_leave(&w, DECODE, false, true);
+    assert_true(survey_is_open(w.ranks[PREFILL].core));
+    world_run(&w, w.now + 100 * MS);
+    world_leave(&w, DECODE + 1, false, true);
+    world_run(&w, w.now + 20 * MS);
+    assert_int_equal(world_join(&w, &decode), DECODE);
+    struct call *call = want_numbered(&w, ID);
+    strcpy(call->key, "new");
+    world_submit(&w, DECODE, call);
+    world_run(&w, w.now + 100 * MS);
+    world_offer(&w, PREFILL, "r", 0, 1, 10, 1000);
+    world_run(&w, w.now + 500 * MS);
+    assert_null(world_event(&w, DECODE, ID));
+    world_fini(&w);
+}
+
+/* By words: what a rank has said in the producer's segment counts, though the producer hears first that it has gone. */
+static void words_of_the_gone_are_heard(void **state)
+{
+    (void)state;
+    for (int reads = 0; reads < 2; reads++) {
+        WORLD(w, ((struct world_engine[]){prefill, decode}));
+        serve(&w, PREFILL, DECODE, "first", 1);
+        w.message_ns = 10 * MS; /* bells ring as late */
+        w.move_ns = reads != 0 ? 100 * MS : w.move_ns;
+        const baton_id_t offer = world_offer(&w, PREFILL, "second", 0, 1, 10, 60000);
+        const baton_id_t want = world_want(&w, DECODE, "prefill", "second", 3, 1, 10, 1000);
+        world_run(&w, w.now + 1 * MS);
+        assert_int_equal(world_event(&w, DECODE, want) != NULL, reads == 0);
+        assert_null(world_event(&w, PREFILL, offer));
+        world_leave(&w, DECODE, true, true);
+        world_run(&w, w.now + 1 * MS);
+        if (reads == 0)
+            DONE(&w, PREFILL, offer);
+        else
+            ENDED(&w, PREFILL, offer, BATON_STATUS_FAILED, BATON_EPEER);
+        world_fini(&w);
+    }
+}
+
 int main(void)
 {
+    const struct CMUnitTest by_words[] = {
+        cmocka_unit_test(words_of_the_gone_are_heard),
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wants_end_at_once),
         cmocka_unit_test(a_want_that_moves_ends_when_it_is_quiet),
@@ -685,6 +744,7 @@ int main(void)
         cmocka_unit_test(who_failed_is_known_until_the_offer_ends),
         cmocka_unit_test(an_offer_that_ends_slowly_keeps_what_it_knows),
         cmocka_unit_test(words_of_the_gone_wait_no_more),
+        cmocka_unit_test(words_that_wait_for_a_survey_go_with_their_rank),
         cmocka_unit_test(numbers_of_wants_begin_anew),
         cmocka_unit_test(a_slow_end_leaves_no_tombstone),
         cmocka_unit_test(speeds_are_learnt_anew),
@@ -699,5 +759,6 @@ int main(void)
         cmocka_unit_test(a_thousand_lives_need_the_memory_of_a_few),
     };
     return cmocka_run_group_tests_name("pull", tests, world_pulls, NULL) +
-           cmocka_run_group_tests_name("push", tests, world_pushes, NULL);
+           cmocka_run_group_tests_name("push", tests, world_pushes, NULL) +
+           cmocka_run_group_tests_name("words", by_words, world_takes, NULL);
 }
