@@ -295,7 +295,7 @@ class Arguments(unittest.TestCase):
             "no tokens": (baton.ETOKENS, lambda: c.offer("k", IDS, 0)),
             "held": (baton.ETOKENS, lambda: c.want("k", "solo", IDS, 32, held_tokens=33)),
             "mode": (baton.EINVAL, lambda: c.want("k", "solo", IDS, 32, mode=7)),
-            "flags of a want": (baton.EINVAL, lambda: c.want("k", "solo", IDS, 32, flags=2)),
+            "flags of a want": (baton.EINVAL, lambda: c.want("k", "solo", IDS, 32, flags=4)),
             "flags of an offer": (baton.EINVAL, lambda: c.offer("k", IDS, 32, flags=64)),
             "an id never given": (baton.EINVAL, lambda: c.cancel(99)),
             "an id of 0": (baton.EINVAL, lambda: c.ready(0, 0)),

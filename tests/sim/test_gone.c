@@ -668,8 +668,8 @@ static void a_thousand_lives_need_the_memory_of_a_few(void **state)
 }
 
 /*
- * A rank's WANT waits until it is known what its engine reads, and the rank goes meanwhile. The next member at its index,
- * whose wants have the same numbers, is not granted what that asked for.
+ * A rank's WANT waits until it is known what its engine reads, and the rank goes meanwhile. The next member at its
+ * index, whose wants have the same numbers, is not granted what that asked for.
  */
 static void words_that_wait_for_a_survey_go_with_their_rank(void **state)
 {

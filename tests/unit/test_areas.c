@@ -220,9 +220,9 @@ static void test_one_goes_before_it_is_met(void **state)
         assert_string_equal((const char *)e.data, "new");
     }
     assert_int_equal(lanes_bad(areas_lanes(a.areas)), 0);
-    areas_destroy(a.areas);
-    areas_destroy(b.areas);
-    areas_destroy(c.areas);
+    close_side(&a);
+    close_side(&b);
+    close_side(&c);
 }
 
 /* One that claimed, and was never added here: its place is free again when it has gone. */
@@ -234,12 +234,12 @@ static void test_claims_of_the_gone(void **state)
     for (uint32_t i = 0; i < 2 * PLACES; i++) {
         open_as(&b, 3);
         add(&b, 1);
-        areas_destroy(b.areas);
+        close_side(&b);
         areas_leave(a.areas, 3);
         rows[3].number += 0x100; /* the next life's */
         memset(peers[3].mapped, 0, segment_bytes());
     }
-    areas_destroy(a.areas);
+    close_side(&a);
     const struct places of_a = {(void *)(peers[1].mapped + AREA), PLACES};
     for (uint64_t n = 1; n < PLACES; n++)
         assert_true(places_claim(&of_a, n) < PLACES);

@@ -281,10 +281,17 @@ static void *watch_here(void *none)
     return none;
 }
 
-static void *take_two_here(void *none)
+static void *take_all_here(void *none)
 {
-    take(here, 2);
+    take(here, 9);
     return none;
+}
+
+/* The event comes when the poll has found no more, and its write is read with the others'. */
+static void put_and_cancel_here(void)
+{
+    assert_true(events_put(here, make(0)));
+    cancel_here();
 }
 
 /* A thread that is cancelled where it reads or writes the descriptor: the others do not sleep beside what waits. */
@@ -294,9 +301,10 @@ static void test_a_cancelled_thread(void **state)
     struct {
         void *(*run)(void *none);
         _Atomic(hook_fn) *when;
+        void (*hook)(void);
         unsigned left;
-    } const cases[] = {
-        {watch_here, &before_write, 3}, {take_two_here, &before_read, 1}, {take_two_here, &before_write, 1}};
+    } const cases[] = {{watch_here, &before_write, cancel_here, 3},
+                       {take_all_here, &before_read, put_and_cancel_here, 1}};
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct events e;
         pthread_t thread;
@@ -305,9 +313,10 @@ static void test_a_cancelled_thread(void **state)
             events_watch(&e);
         for (unsigned n = 0; n < 3; n++)
             assert_true(events_put(&e, make(0)));
-        *cases[i].when = cancel_here;
+        *cases[i].when = cases[i].hook;
         assert_int_equal(pthread_create(&thread, NULL, cases[i].run, NULL), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(*cases[i].when == NULL); /* it was there */
         assert_int_equal(events_waiting(&e), cases[i].left);
         assert_true(is_readable(&e, 0));
         assert_int_equal(take(&e, 9), cases[i].left);

@@ -513,7 +513,7 @@ static void test_no_reader_sees_half_a_renewal(void **state)
     assert_int_equal(metrics_page_create(folder, "job", 0, false, &page), 0);
     int fd = metrics_view_open(path_of("job" METRICS_MARK "0"), false, why);
     assert_int_equal(pthread_create(&writer, NULL, renew_all_the_time, page), 0);
-    for (unsigned i = 0; i < READS; i++) {
+    for (unsigned i = 0; i < READS || news < 2; i++) { /* as long as it takes, where the writer gets no CPU */
         if (!metrics_view_read(fd, view))
             continue;
         const struct metrics_body *b = &view->body;
@@ -528,7 +528,6 @@ static void test_no_reader_sees_half_a_renewal(void **state)
     atomic_store(&stop, true);
     pthread_join(writer, NULL);
     assert_true(read > 0);
-    assert_true(news > 1);
     close(fd);
     free(view);
     metrics_page_destroy(page);
