@@ -281,7 +281,13 @@ static bool look_for_poll(struct baton *b, uint64_t now, uint64_t spun)
 /* What a thread that does nothing but poll waits for: copy workers may have it. */
 static bool helps(struct baton *b, uint64_t spun)
 {
-    if (spun < HELPS_NS || !paths_help(b->paths))
+    int cancel_state;
+    if (spun < HELPS_NS)
+        return false;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* else a copy that it has begun never ends */
+    const bool helped = paths_help(b->paths);
+    pthread_setcancelstate(cancel_state, NULL);
+    if (!helped)
         return false;
     polls.polled_ns = clock_now_ns(); /* however long that took, it spins on */
     return true;

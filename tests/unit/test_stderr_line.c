@@ -162,6 +162,27 @@ static void test_nobody_reads(void **state)
         }
 }
 
+/* A terminal that another user opened, as after su(1): it cannot be opened again, and takes lines. */
+static void test_the_terminal_of_another_user(void **state)
+{
+    (void)state;
+    int end[2], status;
+    if (getuid() != 0 || make_terminal(end) != 0)
+        skip();
+    fchmod(end[1], 0600);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(HANG_S);
+        dup2(end[1], STDERR_FILENO);
+        _exit(setuid(65534) != 0 ? 2 : !stderr_line(LINE, strlen(LINE)));
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(end[0]);
+    close(end[1]);
+}
+
 static void test_the_reader_has_gone(void **state)
 {
     (void)state;
@@ -209,9 +230,9 @@ static void test_signals_of_the_caller(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_line_is_written),     cmocka_unit_test(test_a_file),
-        cmocka_unit_test(test_nobody_reads),          cmocka_unit_test(test_the_reader_has_gone),
-        cmocka_unit_test(test_signals_of_the_caller),
+        cmocka_unit_test(test_a_line_is_written),   cmocka_unit_test(test_a_file),
+        cmocka_unit_test(test_nobody_reads),        cmocka_unit_test(test_the_terminal_of_another_user),
+        cmocka_unit_test(test_the_reader_has_gone), cmocka_unit_test(test_signals_of_the_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
