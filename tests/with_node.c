@@ -208,7 +208,7 @@ static int put(struct node_member *to, struct port_event event, const void *data
         return BATON_EAGAIN;
     }
     *item = (struct node_item){.event = event};
-    if (event.bytes > 0)
+    if (data != NULL)
         memcpy(item->data, data, event.bytes);
     item->event.data = item->data;
     pthread_mutex_lock(&to->node->lock);

@@ -166,7 +166,7 @@ static void test_nobody_reads(void **state)
 static void test_the_terminal_of_another_user(void **state)
 {
     (void)state;
-    int end[2], status;
+    int end[2] = {-1, -1}, status;
     if (getuid() != 0 || make_terminal(end) != 0)
         skip();
     fchmod(end[1], 0600);
