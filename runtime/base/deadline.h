@@ -23,12 +23,18 @@ static inline struct deadline deadline_in(uint64_t now, uint64_t ms)
     return (struct deadline){now + ms * CLOCK_NS_PER_MS, now};
 }
 
+/** A look at `now`: for how long the process was paused since the one before, which *looked_ns is of. */
+static inline uint64_t deadline_pause_ns(uint64_t *looked_ns, uint64_t now)
+{
+    const uint64_t paused = now > *looked_ns + DEADLINE_PAUSE_NS ? now - *looked_ns : 0;
+    *looked_ns = now;
+    return paused;
+}
+
 /** A look at `now`. True: the time is over. */
 static inline bool deadline_is_past(struct deadline *p, uint64_t now)
 {
-    if (now > p->looked_ns + DEADLINE_PAUSE_NS)
-        p->until_ns += now - p->looked_ns;
-    p->looked_ns = now;
+    p->until_ns += deadline_pause_ns(&p->looked_ns, now);
     return now > p->until_ns;
 }
 

@@ -192,16 +192,16 @@ static uint64_t blocks_of(const struct call *call)
 }
 
 /*
- * The bytes that this rank copies for a call, at most: from an engine of which a rank is of this node. Who pushes
+ * The bytes that this rank copies for a want, at most: from an engine of which a rank is of this node. Who pushes
  * copies for a want that comes to it.
  */
-static uint64_t bytes_of(const struct baton *b, const struct call *call, baton_distance_t distance)
+static uint64_t bytes_of(const struct baton *b, const struct call *want, baton_distance_t distance)
 {
     uint64_t bytes = 0;
-    if (call->kind != CALL_WANT || call->want.mode == BATON_MODE_PUSH || distance > BATON_DISTANCE_NODE)
+    if (want->want.mode == BATON_MODE_PUSH || distance > BATON_DISTANCE_NODE)
         return 0;
-    for (uint32_t i = 0; i < call->tables.num; i++)
-        bytes += call->tables.table[i].num_blocks * b->cache->block_bytes[i];
+    for (uint32_t i = 0; i < want->tables.num; i++)
+        bytes += want->tables.table[i].num_blocks * b->cache->block_bytes[i];
     return bytes;
 }
 
@@ -214,13 +214,12 @@ static bool push_word(struct baton *b, struct call *word)
 }
 
 /*
- * Hands a call over, or refuses it. `distance`: to the engine of a want. The queue's release makes what the caller
- * stored before visible to the reactor.
+ * Hands a call over, or refuses it. `bytes`: that this rank copies for it, at most. The queue's release makes what the
+ * caller stored before visible to the reactor.
  */
-static int hand_over(struct baton *b, struct call *call, baton_distance_t distance)
+static int hand_over(struct baton *b, struct call *call, uint64_t bytes)
 {
-    const uint64_t blocks = blocks_of(call),
-                   bytes = bytes_of(b, call, distance); /* it is the reactor's once it is handed over */
+    const uint64_t blocks = blocks_of(call); /* it is the reactor's once it is handed over */
     const uint64_t now = call->submitted_ns = clock_now_ns();
     const uint64_t left_ns = call_ends(call) ? call_due_ns(call) - now : 0;
     const bool is_want = call->kind == CALL_WANT; /* the watchdog judges no others before a pause of its own */
@@ -251,7 +250,7 @@ static int check_flags(uint32_t flags, uint32_t known, uint32_t reserved)
 /* Hands over a word about an earlier call. It has no event of its own. */
 static int hand_word(struct baton *b, struct call *word)
 {
-    int rc = hand_over(b, word, BATON_DISTANCE_WORLD);
+    int rc = hand_over(b, word, 0);
     if (rc != 0)
         call_free(word);
     return rc;
@@ -346,7 +345,7 @@ int baton_offer(baton_t *b, const baton_offer_params_t *params, baton_id_t *id)
     if (p->num_attach > 0)
         memcpy(call->offer.attach, p->attach, p->num_attach);
     baton_id_t given = call->id; /* the call is the reactor's once it is handed over */
-    rc = hand_over(b, call, BATON_DISTANCE_WORLD);
+    rc = hand_over(b, call, 0);
     if (rc != 0)
         goto undo;
     if (id != NULL)
@@ -504,7 +503,7 @@ int baton_want(baton_t *b, const baton_want_params_t *params, baton_id_t *id)
     call->want.zero_tail = (p->flags & BATON_WANT_ZERO_TAIL) != 0;
     call->want.timeout_ms = p->timeout_ms ? p->timeout_ms : (uint32_t)b->settings.want_ms;
     baton_id_t given = call->id;
-    rc = hand_over(b, call, distance);
+    rc = hand_over(b, call, bytes_of(b, call, distance));
     if (rc != 0)
         goto undo;
     if (id != NULL)

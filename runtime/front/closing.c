@@ -22,8 +22,10 @@ void closing_prepare(struct baton *b)
 void closing_begin(struct baton *b, uint64_t now)
 {
     core_shut(b->core, now);
-    b->closing = (struct closing){
-        .begun = true, .until_ns = now + b->settings.quiet_ms * CLOCK_NS_PER_MS, .given_up_ns = UINT64_MAX};
+    b->closing = (struct closing){.begun = true,
+                                  .until_ns = now + b->settings.quiet_ms * CLOCK_NS_PER_MS,
+                                  .given_up_ns = UINT64_MAX,
+                                  .looked_ns = now};
     if (!is_alone(b))
         departure_begin(b, now);
 }
@@ -55,12 +57,11 @@ static int leave_alone(struct baton *b, uint64_t now)
 /* The process was paused: that time does not count. */
 static void excuse_pause(struct closing *c, uint64_t now)
 {
-    const uint64_t paused = c->looked_ns != 0 && now > c->looked_ns + DEADLINE_PAUSE_NS ? now - c->looked_ns : 0;
+    const uint64_t paused = deadline_pause_ns(&c->looked_ns, now);
     c->until_ns += paused;
     c->departure.until_ns += paused;
     if (c->given_up_ns != UINT64_MAX)
         c->given_up_ns += paused;
-    c->looked_ns = now;
 }
 
 int closing_step(struct baton *b, uint64_t now)

@@ -26,7 +26,7 @@ struct closing {
     bool has_told;              /* without a world: peers know that this context leaves */
     uint64_t until_ns;          /* without a world: when it stops waiting */
     uint64_t given_up_ns;       /* when it stops waiting for calls that were given up */
-    uint64_t looked_ns;         /* the last step; 0: none yet */
+    uint64_t looked_ns;         /* the last step, or the beginning */
     struct departure departure; /* with a world */
 };
 

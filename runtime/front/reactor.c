@@ -25,7 +25,7 @@
     (500 * CLOCK_NS_PER_MS) /* how long MPI_Finalize waits for operations under way, where baton_close was not called */
 #define REFRESH_NS (1 * CLOCK_NS_PER_MS) /* how long a reader waits for the turn under way */
 #define LOOK_NS (100 * CLOCK_NS_PER_MS)  /* how often closing looks whether the reactor still makes turns */
-#define ABANDON_LOOKS 50                 /* how long MPI_Finalize waits for the turn under way */
+#define ABANDON_NS (5 * CLOCK_NS_PER_S)  /* how long MPI_Finalize waits for the turn under way */
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------ */
 
@@ -515,18 +515,15 @@ int reactor_stop(struct baton *b)
     return l->gave_up ? BATON_EPEER : 0;
 }
 
-/* False: the thread is inside MPI, or another one still uses its bell. The time is counted as in await_end. */
+/* False: the thread is inside MPI, or another one still uses its bell. */
 static bool abandon_thread(struct baton *b)
 {
     struct loop *l = &b->loop;
-    unsigned looks = 0;
     atomic_store_explicit(&l->abandon, true, memory_order_seq_cst);
     sem_post(&l->go);
     bell_ring(ground_bell(b->on.ground));
-    while (looks < ABANDON_LOOKS && !latch_wait(&l->ended, clock_now_ns() + LOOK_NS))
-        looks++;
-    const bool has_ended = looks < ABANDON_LOOKS;
-    if (!has_ended || !turns_rest(b, clock_now_ns() + ABANDON_LOOKS * LOOK_NS)) {
+    const bool has_ended = latch_wait_for(&l->ended, ABANDON_NS);
+    if (!has_ended || !turns_rest(b, clock_now_ns() + ABANDON_NS)) {
         log_line(&b->log, LOG_ERROR, "%s%s and could not be stopped",
                  has_ended ? "a thread rings the reactor's bell" : "the reactor is inside ",
                  has_ended ? "" : b->on.net->name);

@@ -19,8 +19,7 @@ struct told {
 
 #define AGAIN_NS (STALL_LATE_NS / 2) /* how soon a look follows that found something, but could not judge it */
 #define DETAIL_BYTES 112
-#define STOP_LOOK_NS (100 * CLOCK_NS_PER_MS)
-#define STOP_LOOKS 50 /* how long it may take to end: counted, so that a pause of the process is one look */
+#define STOP_NS (5 * CLOCK_NS_PER_S) /* how long it may take to end */
 
 void stall_init(struct stall *s)
 {
@@ -294,14 +293,11 @@ int stall_watch_start(struct baton *b)
 bool stall_watch_stop(struct baton *b)
 {
     struct stall *s = &b->stall;
-    unsigned looks = 0;
     if (!s->is_watching)
         return true;
     atomic_store_explicit(&s->must_end, true, memory_order_release);
     bell_ring(&s->bell);
-    while (looks < STOP_LOOKS && !latch_wait(&s->ended, clock_now_ns() + STOP_LOOK_NS))
-        looks++;
-    if (looks == STOP_LOOKS)
+    if (!latch_wait_for(&s->ended, STOP_NS))
         return false;
     pthread_join(s->thread, NULL);
     s->is_watching = false;

@@ -26,8 +26,7 @@
 
 #define ASKED_NS (100 * CLOCK_NS_PER_MS) /* rings that are apart by so much count as asked again */
 #define ASKS_MOST 5
-#define LOOK_NS (50 * CLOCK_NS_PER_MS) /* how often the end looks whether rung_fn has returned */
-#define LOOKS_MOST 40                  /* 2 s in all, for which the process runs */
+#define END_NS (2 * CLOCK_NS_PER_S) /* how long the end waits for rung_fn to return */
 
 enum kind { RING = 1, ASK, ANSWER, RING_AND_ASK };
 
@@ -257,21 +256,12 @@ int doorbell_open(struct doorbell *d, uint32_t rank, bool listens, const char **
     return BATON_ESYSTEM;
 }
 
-/* The time is counted in looks, so that a pause of the whole process counts as one look. */
-static bool await_end(struct doorbell *d)
-{
-    int looks = 0;
-    while (looks < LOOKS_MOST && !latch_wait(&d->ended, clock_now_ns() + LOOK_NS))
-        looks++;
-    return looks < LOOKS_MOST;
-}
-
 bool doorbell_silence(struct doorbell *d)
 {
     const uint64_t one = 1;
     if (atomic_exchange(&d->listens, false)) {
         bool is_told = write(d->stop, &one, sizeof one) == (ssize_t)sizeof one;
-        d->is_stuck = !is_told || !await_end(d);
+        d->is_stuck = !is_told || !latch_wait_for(&d->ended, END_NS);
         if (!d->is_stuck)
             pthread_join(d->thread, NULL);
     }

@@ -11,26 +11,11 @@
 #include "base/stderr_line.h"
 #include "base/thread.h"
 
-#define LOOK_NS (50 * CLOCK_NS_PER_MS)
-
-/* The time is counted in looks, not read from the clock, so that a pause of the whole process counts as one look. */
-static bool is_over_in_time(struct watchdog *d)
-{
-    uint64_t left = d->limit_ms * CLOCK_NS_PER_MS;
-    bool is_over = false;
-    while (!is_over && left > 0) {
-        const uint64_t look = left < LOOK_NS ? left : LOOK_NS;
-        is_over = latch_wait(&d->over, clock_now_ns() + look);
-        left -= look;
-    }
-    return is_over;
-}
-
 static void *watch(void *arg)
 {
     struct watchdog *d = arg;
     char line[512];
-    if (is_over_in_time(d))
+    if (latch_wait_for(&d->over, d->limit_ms * CLOCK_NS_PER_MS))
         return NULL;
     /* At any log level: a process that leaves says why. */
     const int length = snprintf(line, sizeof line,

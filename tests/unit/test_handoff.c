@@ -160,16 +160,22 @@ static void test_what_is_unusual_goes_by_message(void **state)
     ground_free(g);
 }
 
+/* The offer "s" in slot 0, of generation 7, with these seats. */
+static void begin_for(struct ground *g, const uint64_t *seats, uint32_t num_seats)
+{
+    const struct handoff_offer offer = {.name = name_of("s", 0), .num_tokens = 100};
+    handoff_write(&g->h, 0, 7, &offer, seats, num_seats);
+    atomic_store(&g->board[0], 7);
+    assert_true(handoff_enter(&g->h, 0));
+}
+
 static void test_seats(void **state)
 {
     (void)state;
     struct ground *g = ground_create();
     struct handoff_grant grant;
     const uint64_t seats[] = {OTHER, HANDOFF_NOBODY};
-    const struct handoff_offer offer = {.name = name_of("s", 0), .num_tokens = 100};
-    handoff_write(&g->h, 0, 7, &offer, seats, 2);
-    atomic_store(&g->board[0], 7);
-    assert_true(handoff_enter(&g->h, 0));
+    begin_for(g, seats, 2);
     assert_int_equal(handoff_bind(&g->h, 0, 7, OTHER), 0);   /* its own */
     assert_int_equal(handoff_bind(&g->h, 0, 8, ENGINE), -1); /* of another lease */
     assert_true(take(g, "s", 0, ENGINE, &grant));
@@ -187,10 +193,7 @@ static void test_engines_go(void **state)
     struct ground *g = ground_create();
     struct handoff_grant grant;
     const uint64_t seats[] = {OTHER, HANDOFF_NOBODY};
-    const struct handoff_offer offer = {.name = name_of("s", 0), .num_tokens = 100};
-    handoff_write(&g->h, 0, 7, &offer, seats, 2);
-    atomic_store(&g->board[0], 7);
-    assert_true(handoff_enter(&g->h, 0));
+    begin_for(g, seats, 2);
     assert_true(begin(g, 1, 9, "t"));
     assert_true(take(g, "s", 0, ENGINE, &grant));
     assert_true(take(g, "t", 0, ENGINE, &grant));
@@ -218,10 +221,7 @@ static void test_seats_are_vacated(void **state)
     struct ground *g = ground_create();
     struct handoff_grant grant;
     const uint64_t seats[] = {OTHER, HANDOFF_NOBODY, HANDOFF_NOBODY};
-    const struct handoff_offer offer = {.name = name_of("s", 0), .num_tokens = 100};
-    handoff_write(&g->h, 0, 7, &offer, seats, 3);
-    atomic_store(&g->board[0], 7);
-    assert_true(handoff_enter(&g->h, 0));
+    begin_for(g, seats, 3);
     assert_true(take(g, "s", 0, ENGINE, &grant));
     handoff_vacate(&g->h, 0, 7, 1, true);
     handoff_forget(&g->h, ENGINE);
